@@ -34,7 +34,7 @@ def main() -> None:
         print(f"{name:<6} p50 {statistics.median(values):.2f} ms, p99 {values[len(values) * 99 // 100]:.2f} ms")
     price_ms = statistics.median(took_ms["tap"]) - statistics.median(took_ms["broker"])
     print(
-        f"a tap adds {price_ms:.2f} ms to a request; {spent.cpu_s / spent.events * 1e6:.0f} us of its CPU for each "
+        f"a tap adds {price_ms:.2f} ms to a request; {spent.cpu_s / spent.lines * 1e6:.0f} us of its CPU for each "
         "that it writes down"
     )
 

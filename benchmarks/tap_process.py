@@ -11,9 +11,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
-from group_coordinator.coordinating.gateway.config import GatewaySettings
+from group_coordinator.coordinating.gateway.config import GatewaySettings, TapSettings
 from group_coordinator.coordinating.gateway.server import Gateway
-from group_coordinator.coordinating.gateway.tap import FilesOutput, Tap
+from group_coordinator.coordinating.gateway.tap import Tap
 
 
 class Spent(NamedTuple):
@@ -21,8 +21,8 @@ class Spent(NamedTuple):
 
     cpu_s: float
     """After its start."""
-    events: int
-    """That it wrote down."""
+    lines: int
+    """Requests that it wrote down."""
     peak_mb: float
 
 
@@ -48,7 +48,7 @@ def tap_process(bootstrap_servers: str, *, is_gateway: bool = False) -> Iterator
     with tempfile.TemporaryDirectory() as directory:
         process = spawn.Process(
             target=_serve,
-            args=(bootstrap_servers, None if is_gateway else Path(directory) / "recording.jsonl", tap_end),
+            args=(bootstrap_servers, None if is_gateway else Path(directory) / "tap.log", tap_end),
             daemon=True,
         )
         process.start()
@@ -60,16 +60,20 @@ def tap_process(bootstrap_servers: str, *, is_gateway: bool = False) -> Iterator
             process.join()
 
 
-def _serve(bootstrap_servers: str, output: Path | None, pipe: Connection) -> None:
-    config = GatewaySettings(listen="127.0.0.1:0", bootstrap_servers=bootstrap_servers)
-    with Gateway(config) if output is None else Tap(config, FilesOutput(output)) as front:
+def _serve(bootstrap_servers: str, log: Path | None, pipe: Connection) -> None:
+    listen = "127.0.0.1:0"
+    with (
+        Gateway(GatewaySettings(listen=listen, bootstrap_servers=bootstrap_servers))
+        if log is None
+        else Tap(TapSettings(listen=listen, upstream=bootstrap_servers), log)
+    ) as front:
         before = time.process_time()
         pipe.send(front.bootstrap_servers)
         try:
             pipe.recv()
         except EOFError:  # who started it has failed
             return
-        pipe.send(Spent(time.process_time() - before, front.events if isinstance(front, Tap) else 0, _peak_mb()))
+        pipe.send(Spent(time.process_time() - before, front.lines if isinstance(front, Tap) else 0, _peak_mb()))
 
 
 def _peak_mb() -> float:

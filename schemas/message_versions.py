@@ -33,7 +33,6 @@ NO_EVENTS = ListGroupsRequest, AddOffsetsToTxnRequest
 """Requests that a gateway answers without asking the coordinator."""
 GroupRequest = Request | ListGroupsRequest | AddOffsetsToTxnRequest
 GroupResponse = Response | ListGroupsResponse | AddOffsetsToTxnResponse
-ErrorOf = Callable[[int], ErrorCode]
 _ReadId = Callable[[bytes], str | None]
 
 _REQUESTS: dict[str, type[Message]] = {
@@ -59,19 +58,19 @@ def request_of(api: str, version: int, values: Mapping[str, Any]) -> GroupReques
         values = {**values, "groups": ({"group_id": values["group_id"], "topics": values["topics"]},)}
     elif api == "TxnOffsetCommit" and version >= 3:
         values = {**values, "generation_id": values["generation_id_or_member_epoch"]}
-    return cast(GroupRequest, _build(_REQUESTS[api], values, ErrorCode))
+    return cast(GroupRequest, _build(_REQUESTS[api], values))
 
 
-def response_of(api: str, version: int, values: Mapping[str, Any], error_of: ErrorOf = ErrorCode) -> GroupResponse:
+def response_of(api: str, version: int, values: Mapping[str, Any]) -> GroupResponse:
     """Build the response from its values. Fields that this version does not have keep our defaults, or are empty.
-    `error_of` makes an error code of a number; by default an unknown number is a ValueError."""
+    Raises ValueError for an error code that is none of Kafka's."""
     if api == "FindCoordinator" and version < 4:
         values = {"coordinators": ({**values, "key": ""},)}
     elif api == "OffsetFetch" and version < 8:
         values = {"groups": ({**values, "group_id": ""},)}
     elif api == "JoinGroup" and version < 7:
         values = {**values, "protocol_name": values["protocol_name"] or None}
-    return cast(GroupResponse, _build(_RESPONSES[api], values, error_of))
+    return cast(GroupResponse, _build(_RESPONSES[api], values))
 
 
 def response_values(api: str, version: int, response: GroupResponse) -> dict[str, Any]:
@@ -135,7 +134,7 @@ def _reader_of_id(field: msgspec.structs.FieldInfo) -> _ReadId | None:
     return topic_id_text if NoneType in get_args(field.type) else uuid_text
 
 
-def _build(message: type[_Struct], values: Mapping[str, Any], error_of: ErrorOf) -> _Struct:
+def _build(message: type[_Struct], values: Mapping[str, Any]) -> _Struct:
     """Our message of what was read; what is missing keeps our default."""
     built: dict[str, Any] = {}
     for name, item, is_error, read_id in _plan(message):
@@ -143,11 +142,11 @@ def _build(message: type[_Struct], values: Mapping[str, Any], error_of: ErrorOf)
             value = values[name]
             if item is not None and value is not None:
                 if isinstance(value, tuple):
-                    value = tuple([_build(item, element, error_of) for element in value])
+                    value = tuple([_build(item, element) for element in value])
                 else:
-                    value = _build(item, value, error_of)
+                    value = _build(item, value)
             elif is_error:
-                value = error_of(value)
+                value = ErrorCode(value)
             elif read_id is not None:
                 value = read_id(value)
             built[name] = value

@@ -113,7 +113,8 @@ def test_what_is_wrong_is_told(given: dict[str, object], told: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("tap", "--upstream", "b:1"), "Name either --out FILE or --to-topics PREFIX."),
+        (("tap", "--upstream", "b:1"), "Name the request log by --out FILE"),
+        (("tap", "--upstream", "b:1", "--out", "recording.jsonl"), "Name the request log by --out FILE"),
         (("run", "--gateway-config-file", "x.toml"), "say by --gateway where it listens"),
         (("run", "--gateway", "here"), "listen is 'here', but must be HOST:PORT"),
     ],
@@ -165,14 +166,15 @@ def test_a_gateway_listens_is_measured_and_ends(kafka: EmbeddedKafka, topic_pref
 
 @pytest.mark.end_to_end
 def test_a_tap_records_and_its_recording_is_explained(kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path) -> None:
-    recording = tmp_path / "recording.jsonl"
+    recording = tmp_path / "tap.log"
     arguments = ("tap", "--listen", "127.0.0.1:0", "--upstream", kafka.bootstrap_servers, "--out", str(recording))
     with command(tmp_path, *arguments) as process:
         (address,) = re.findall(r"bootstrap at (\S+) instead of", wait_for(process, tmp_path, "is ready"))
         assert len(consume(address, f"{topic_prefix}-group", topic_prefix, 10)) == 10
         process.send_signal(signal.SIGTERM)
         assert process.wait(STOP_TIMEOUT_S) == 0
-    assert re.search(r"^\d+ events in ", (tmp_path / "out").read_text(), re.MULTILINE)
+    assert re.search(r"^\d+ requests in ", (tmp_path / "out").read_text(), re.MULTILINE)
+    assert call("verify", "recording", recording).exit_code == 0
     assert call("replay", recording, "--in-process", "--out", tmp_path / "replayed").exit_code == 0
     explanation = call(
         "explain", "--group", f"{topic_prefix}-group", "--generation", "1", "--from", tmp_path / "replayed"

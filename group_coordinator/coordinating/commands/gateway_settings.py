@@ -11,6 +11,7 @@ PANELS = {
     "Kafka": (
         "bootstrap_servers", "upstream", "kafka", "coordinator_bootstrap_servers", "coordinator_kafka", "topic_prefix",
     ),
+    "Request log": ("file_bytes_max", "files_max"),
     "Answers": tuple(settings_of(Answers)),
     "Bounds": tuple(settings_of(Bounds)),
     "Settings of groups": tuple(settings_of(OwnSettingsBounds)),

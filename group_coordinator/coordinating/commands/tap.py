@@ -1,9 +1,9 @@
-"""`tap`: a recording of the groups of a cluster that has its own coordinator."""
+"""`tap`: a request log of the groups of a cluster that has its own coordinator."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,96 +14,57 @@ from group_coordinator.command_line.tables import print_lines
 from group_coordinator.coordinating.commands.gateway_settings import PANELS, names
 from group_coordinator.coordinating.commands.proxy_command import clients, serve
 from group_coordinator.coordinating.gateway.config import TapSettings
-from group_coordinator.ground.kafka_topics.clients import new_admin_client
-from group_coordinator.ground.settings.kafka_properties import librdkafka_properties
 from group_coordinator.watching.narrative.words import count
-from streaming.topics import TopicSettings, ensure_topics
 
-if TYPE_CHECKING:
-    from group_coordinator.coordinating.gateway.tap import TapOutput
+_READ_AS_OTHERS = (".jsonl", ".json", ".parquet", ".gz")
+"""Files that `replay` takes for something else than a request log that is being written."""
 
-
-_Out = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="Write events into this new file (JSONL), the brokers' answers into FILE.answers."
-    ),
-]
-_ToTopics = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PREFIX",
-        help="Write them to the topics PREFIX.events and PREFIX.responses, made if there are none.",
-    ),
-]
-_ToBootstrapServers = Annotated[
-    str | None,
-    typer.Option(metavar="TEXT", help="The cluster of these topics. [default: the one that is recorded]"),
-]
+_Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Append to this request log, NAME.log for example.")]
 
 
 @with_settings(*names(TapSettings), of=TapSettings, panels=PANELS)
-def tap(
-    settings: Resolved[TapSettings],
-    out: _Out = None,
-    to_topics: _ToTopics = None,
-    to_bootstrap_servers: _ToBootstrapServers = None,
-    dry_run: DryRun = False,
-) -> None:
+def tap(settings: Resolved[TapSettings], out: _Out = None, dry_run: DryRun = False) -> None:
     """Record the groups of any Kafka cluster, to replay and explain them: clients bootstrap here instead of at a
     broker.
 
     Nothing is taken out: the brokers go on coordinating the groups. What groups ask and what they are answered is
-    written down as events of our format. Only clients that bootstrap at the tap are seen; it costs them a fraction of a
-    millisecond a request. What a broker answers is never held back for the recording, and a recording that cannot be
-    written (a full disk) ends, while clients go on; the exit code is then 1.
+    written as a request log, as brokers write it themselves (kafka.request.logger at DEBUG), and with it what tells of
+    topics and of transactions; never what clients log in with. Only clients that bootstrap at the tap are seen; it
+    costs them a fraction of a millisecond a request. A log that cannot be written (a full disk) ends, while clients go
+    on; the exit code is then 1.
 
     It ends at Ctrl-C or SIGTERM, when all has been written. Settings come from flags, from the environment
     (`GROUP_COORDINATOR_UPSTREAM=...`) or from `--config-file tap.toml`.
 
     Examples:
 
-        group-coordinator tap --listen 127.0.0.1:9192 --upstream broker:9092 --out recording.jsonl
-        group-coordinator replay recording.jsonl --in-process --out replayed/
+        group-coordinator tap --listen 127.0.0.1:9192 --upstream broker:9092 --out tap.log
+        group-coordinator replay tap.log* --in-process --out replayed/
         group-coordinator explain --group payments --from replayed/
-        group-coordinator tap --upstream broker:9092 --to-topics recorded
+        group-coordinator verify recording tap.log*
     """
     if dry_run:
         print_lines(settings.lines())
         return
-    if (out is None) == (to_topics is None):
-        raise CommandError("Name either --out FILE or --to-topics PREFIX.", WRONG_USE)
+    if out is None or out.name.endswith(_READ_AS_OTHERS):
+        raise CommandError(
+            "Name the request log by --out FILE, as tap.log (not .jsonl, .json, .parquet, .gz).", WRONG_USE
+        )
     from group_coordinator.coordinating.gateway.tap import Tap  # it takes its time to import
 
     config = settings.config
     output = CommandOutput(config.log_format, config.log_level)
     with output.log_failures():
-        proxy = Tap(config, _output(config, out, to_topics, to_bootstrap_servers))
-        destination, upstream = out or f"{to_topics}.events", config.upstream
+        proxy = Tap(config, out)
 
         def introduce() -> None:
-            output.write(f"The tap is ready: clients bootstrap at {proxy.bootstrap_servers} instead of {upstream}.")
-            output.write(f"Group requests are written to {destination}.")
+            output.write(
+                f"The tap is ready: clients bootstrap at {proxy.bootstrap_servers} instead of {config.upstream}."
+            )
+            output.write(f"Requests are logged in {out}.")
 
-        serve(config, output, proxy, introduce, lambda: f"{clients(proxy)}, {count(proxy.events, 'event')} written")
-        output.write(f"{count(proxy.events, 'event')} in {destination}.")
-        if proxy.recording_failure is not None:
-            raise CommandError(f"The recording is not complete: {proxy.recording_failure}.")
-        if out is not None:
-            replayed = out.with_suffix("")
-            output.write(f"Replay it: group-coordinator replay {out} --in-process --out {replayed}-replayed/")
-
-
-def _output(
-    config: TapSettings, out: Path | None, to_topics: str | None, to_bootstrap_servers: str | None
-) -> TapOutput:
-    from group_coordinator.coordinating.gateway.tap import FilesOutput, TopicsOutput
-
-    if out is not None:
-        return FilesOutput(out)
-    assert to_topics is not None
-    properties = librdkafka_properties(
-        to_bootstrap_servers or config.upstream, {} if to_bootstrap_servers else config.kafka
-    )
-    ensure_topics(new_admin_client(properties), TopicSettings(topic_prefix=to_topics))
-    return TopicsOutput(properties, to_topics)
+        serve(config, output, proxy, introduce, lambda: f"{clients(proxy)}, {count(proxy.lines, 'request')} logged")
+        output.write(f"{count(proxy.lines, 'request')} in {out}.")
+        if proxy.log_failure is not None:
+            raise CommandError(f"The log is not complete: {proxy.log_failure}.")
+        output.write(f"Replay it: group-coordinator replay {out}* --in-process --out {out.with_suffix('')}-replayed/")

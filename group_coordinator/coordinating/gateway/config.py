@@ -233,6 +233,10 @@ class TapSettings(ProxySettings):
     upstream: str = setting(
         "localhost:9092", "The Kafka cluster whose groups are recorded, `host:port`, separated by commas. It goes on "
         "coordinating them.")
+    file_bytes_max: int = setting(
+        268_435_456, "Longest file of the log; a full one becomes FILE.1, what was that FILE.2, and so "
+        "on.", at_least=1)
+    files_max: int = setting(16, "Files of the log, the oldest of which is deleted when one more is full.", at_least=1)
 
     @property
     def brokers(self) -> str:

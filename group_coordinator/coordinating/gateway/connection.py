@@ -29,7 +29,7 @@ from group_coordinator.coordinating.gateway.pending_request import (
     AnyResponse,
     PendingRequest,
     pending_request,
-)  # fmt: skip
+)
 from group_coordinator.coordinating.gateway.produce import BEGINNING_BYTES_MAX, NO_ACKS, Opening, opening_of
 from group_coordinator.coordinating.gateway.rewriting import Locate, refuse_api_versions, rewrite_of
 from group_coordinator.coordinating.gateway.sasl import ANONYMOUS, SaslSession
@@ -59,6 +59,8 @@ class Connection:
     answered_apis = ANSWERED_APIS
     listing_cost: Callable[[], int] = staticmethod(lambda: 0)
     """How much work it is to list all groups."""
+    outlives_client = False
+    """Whether answers of the broker are waited for though the client is gone."""
 
     def __init__(
         self,
@@ -77,7 +79,7 @@ class Connection:
         self.to_broker: list[bytes] = []
         self.to_coordinator: list[PendingRequest] = []
         self.closing: str | None = None
-        self.client_host = ""
+        self.client_host = self.broker_connection = ""
         self._gateway_versions = gateway_versions
         self._rewrite_of = partial(rewrite_of, locate=locate, gateway_versions=gateway_versions, taps=self.taps)
         self._bounds = bounds
@@ -331,8 +333,7 @@ class Connection:
     def _take_sasl(self, head: RequestHead) -> bool:
         """Read what authenticates the client; it goes to the broker unchanged."""
         assert self._sasl is not None
-        payload = self._from_client.whole()
-        if payload is None:
+        if (payload := self._from_client.whole()) is None:
             return False
         self._sasl.asked(head, payload)
         self._forward(head, partial(self._hear_sasl, head))

@@ -13,6 +13,7 @@ from typing import cast
 from msgspec import Struct
 
 from group_coordinator.coordinating.gateway.admission import Admission
+from group_coordinator.coordinating.gateway.broker_side import BrokerSide
 from group_coordinator.coordinating.gateway.buffered import Buffered
 from group_coordinator.coordinating.gateway.config import Address, Bounds
 from group_coordinator.coordinating.gateway.connection import Connection
@@ -83,7 +84,7 @@ class Session(asyncio.Protocol):
         self._client: asyncio.Transport | None = None
         self._client_is_full = False
         self._client_is_read = True
-        self._broker: _BrokerSide | None = None
+        self._broker: BrokerSide | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._is_flushing = self._will_flush = False
         self._waits_for_room = False
@@ -137,7 +138,8 @@ class Session(asyncio.Protocol):
 
     def connection_lost(self, problem: Exception | None) -> None:
         self._client = None
-        self.end()
+        if self._broker is None or not self._machine.outlives_client:
+            self.end()
 
     # ------------------------------------------------------------------------------------------------ from the broker
 
@@ -169,6 +171,9 @@ class Session(asyncio.Protocol):
         self._pace()
         if self._machine.closing:
             self._break(self._machine.closing)
+            return
+        if self._client is None and not self._machine.outlives_client:
+            self.end()
             return
         if self._has_something_to_ask:
             if not self._waits_for_room:
@@ -227,7 +232,9 @@ class Session(asyncio.Protocol):
             client.abort()
 
     def is_silent(self, seconds: float) -> bool:
-        """Return whether the client has sent and read nothing for so long, and waits for nothing."""
+        """Return whether the client has sent and read nothing for so long, and waits for nothing; or is gone."""
+        if self._client is None:
+            return True
         return self._loop.time() - self._moved_s >= seconds and not self._machine.answers_waiting
 
     @property
@@ -284,6 +291,8 @@ class Session(asyncio.Protocol):
             self._metrics.bytes_to_clients += len(data)
             self._moved_s = self._loop.time()
             self._client.write(data)
+        elif self._client is None:
+            machine.to_client.clear()
         if machine.to_broker and not machine.closing:
             if self._broker is not None:
                 data = b"".join(machine.to_broker)
@@ -334,7 +343,7 @@ class Session(asyncio.Protocol):
             try:
                 async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                     _, broker = await self._loop.create_connection(
-                        partial(_BrokerSide, self),
+                        partial(BrokerSide, self),
                         address.host,
                         address.port,
                         ssl=self._backing.tls,
@@ -344,56 +353,10 @@ class Session(asyncio.Protocol):
                 _lines.write("broker %s cannot be reached: %s", address, problem)
                 continue
             self._connecting, self._broker = None, broker
+            self._machine.broker_connection = broker.name
             self.flush()
             return
         self._connecting = None
         self._backing.on_unreachable()
         self._machine.closing = "no broker can be reached"
         self.flush()
-
-
-class _BrokerSide(asyncio.Protocol):
-    """The broker's side of a session."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._transport: asyncio.Transport | None = None
-        self._is_read = True
-        self.is_full = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._session.from_broker(data)
-
-    def pause_writing(self) -> None:
-        self.is_full = True
-        self._session.flush()
-
-    def resume_writing(self) -> None:
-        self.is_full = False
-        self._session.flush_soon()
-
-    def connection_lost(self, problem: Exception | None) -> None:
-        if self._transport is not None:
-            self._transport = None
-            self._session.broker_lost()
-
-    def write(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(data)
-
-    def read(self, is_wanted: bool) -> None:
-        if self._transport is not None and is_wanted != self._is_read:
-            self._is_read = is_wanted
-            if is_wanted:
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
-
-    def close(self) -> None:
-        if self._transport is not None:
-            transport, self._transport = self._transport, None
-            transport.close()

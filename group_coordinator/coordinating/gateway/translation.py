@@ -5,13 +5,10 @@ A topic that has its id only (OffsetCommit and OffsetFetch v10) has an empty nam
 
 from __future__ import annotations
 
-from group_coordinator.coordinating.gateway.codec import body_start, response_body_start, response_payload
+from group_coordinator.coordinating.gateway.codec import body_start, response_payload
 from group_coordinator.coordinating.gateway.frames import RequestHead
-from schemas.error_codes import ErrorCode
 from schemas.kafka.codec import decode
-from schemas.message_versions import GroupRequest, GroupResponse, request_of, response_of, response_values
-
-_ERROR_CODES = frozenset(ErrorCode)
+from schemas.message_versions import GroupRequest, GroupResponse, request_of, response_values
 
 
 def read_request(api: str, head: RequestHead, payload: bytes, items_max: int | None = None) -> GroupRequest:
@@ -25,17 +22,3 @@ def read_request(api: str, head: RequestHead, payload: bytes, items_max: int | N
 def write_response(api: str, version: int, correlation_id: int, response: GroupResponse) -> bytes:
     """Encode a response's payload. Raises `schemas.wire.EncodeError` for values that this version does not have."""
     return response_payload(api + "Response", version, correlation_id, response_values(api, version, response))
-
-
-def read_response(api: str, version: int, payload: bytes) -> GroupResponse:
-    """Return a broker's response, header included. What its version does not say has our default, or is empty.
-
-    An error code that is none of ours reads as UNKNOWN_SERVER_ERROR. Raises `schemas.wire.DecodeError`.
-    """
-    message = api + "Response"
-    values = decode(message, version, payload, response_body_start(message, version))
-    return response_of(api, version, values, _error)
-
-
-def _error(code: int) -> ErrorCode:
-    return ErrorCode(code) if code in _ERROR_CODES else ErrorCode.UNKNOWN_SERVER_ERROR

@@ -177,7 +177,7 @@ _TRANSACTION_FEATURE = "transaction.version"
 
 _PASSED_BY_A_TAP: dict[int, int] = {
     25: 4,  # AddOffsetsToTxn
-    28: 5,  # TxnOffsetCommit; 6 names topics by id
+    28: 6,  # TxnOffsetCommit
 }
 """What a broker that keeps its groups can be asked through the gateway as well."""
 
@@ -190,7 +190,7 @@ def accepted_versions(*, rewrites_addresses: bool, taps: bool, transactions: boo
     last_versions = _PASSED | ({} if rewrites_addresses else _UNLIMITED) | (_PASSED_BY_A_TAP if taps else {})
     versions = {key: (0 if taps else _FIRST_KNOWN.get(key, 0), last) for key, last in last_versions.items()}
     versions[OtherApi.SASL_HANDSHAKE] = (SASL_HANDSHAKE_FIRST, last_versions[OtherApi.SASL_HANDSHAKE])
-    return versions | GROUP_VERSIONS | (_BY_NAME if taps else {}) | (_TRANSACTION_VERSIONS if transactions else {})
+    return versions | GROUP_VERSIONS | (_TRANSACTION_VERSIONS if transactions else {})
 
 
 def offered_versions(broker: Versions, gateway: Versions, *, taps: bool) -> dict[int, tuple[int, int]]:

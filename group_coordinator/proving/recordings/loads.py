@@ -34,7 +34,8 @@ LEARNS_US = 2_000_000
 
 
 class Places:
-    """The brokers of a log: what is in one file, or has one address, is of one broker."""
+    """The brokers of a log: what is in one file, or has one address, is of one broker. In a tap's file only the address
+    tells."""
 
     def __init__(self, requests: Sequence[GroupRequest]) -> None:
         """`requests`: of all groups."""
@@ -93,7 +94,8 @@ class Places:
 
 
 def _marks(request: GroupRequest) -> tuple[object, object]:
-    return request.logged.file_index, request.logged.connection.split("-", 1)[0]
+    address = request.logged.connection.split("-", 1)[0]
+    return address if request.logged.is_tapped else request.logged.file_index, address
 
 
 def without_stale(groups: Mapping[str, list[GroupRequest]], places: Places) -> dict[str, list[GroupRequest]]:

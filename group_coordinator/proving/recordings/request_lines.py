@@ -96,6 +96,8 @@ class LoggedRequest(Struct, frozen=True, array_like=True):
     request: bytes
     """JSON, in Kafka's field names of this version."""
     response: bytes
+    is_tapped: bool = False
+    """A tap wrote the line, whose log has the requests to all brokers."""
 
 
 class ReadLine(Struct):
@@ -150,6 +152,8 @@ class _Line(Struct):
     localTimeMs: float = 0.0
     responseQueueTimeMs: float = 0.0
     sendTimeMs: float = 0.0
+    clientAddress: str | None = None
+    """Of lines of a tap."""
 
 
 class _Glimpse(Struct):
@@ -245,6 +249,7 @@ def _logged_request(api: str, raw: _Line, parsed: ReadLine, file_index: int, lin
         connection=raw.connection,
         request=bytes(raw.request),
         response=bytes(raw.response),
+        is_tapped=raw.clientAddress is not None,
     )
 
 

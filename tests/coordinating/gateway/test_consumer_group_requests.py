@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from group_coordinator.coordinating.gateway.consumer_groups import in_kafkas_order
 from group_coordinator.coordinating.gateway.frames import parse_request_head
 from group_coordinator.coordinating.gateway.held_requests import EACH_MAX
-from group_coordinator.coordinating.gateway.translation import read_request, read_response, write_response
+from group_coordinator.coordinating.gateway.translation import read_request, write_response
 from schemas.consumer_group_messages import (
     ConsumerGroupAssignment,
     ConsumerGroupDescribeRequest,
@@ -26,6 +26,7 @@ from schemas.consumer_group_messages import (
 from schemas.error_codes import ErrorCode
 from schemas.kafka.codec import encode
 from schemas.wire import INT16, INT32, uuid_text
+from tests.coordinating.gateway.answers import read_response
 from tests.coordinating.gateway.router_bench import Bench
 
 SECRET = "coordinator.history"

@@ -1,202 +1,238 @@
-"""A tap in front of a real broker that keeps its own groups:
-nobody notices it, and what it wrote replays to the same."""
+"""A tap in front of a real broker that keeps its own groups: nobody notices it, its log has what the broker's own log
+has, and what the broker decided is decided here."""
 
 from __future__ import annotations
 
+import json
+import socket
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from msgspec.structs import replace
+from confluent_kafka import Producer
 
-from coordinator_state import Answer, Coordinator, GroupConfig, group_event
-from group_coordinator.coordinating.gateway.config import GatewayError, GatewaySettings
-from group_coordinator.coordinating.gateway.pending_request import PendingRequest
-from group_coordinator.coordinating.gateway.tap import FilesOutput, Tap
-from group_coordinator.coordinating.gateway.translation import write_response
+from group_coordinator.coordinating.gateway.codec import request_payload, response_body_start
+from group_coordinator.coordinating.gateway.config import GatewayError, TapSettings
+from group_coordinator.coordinating.gateway.frames import LENGTH, RequestHead, frame
+from group_coordinator.coordinating.gateway.tap import Tap
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
-from schemas.consumer_group_messages import ConsumerGroupHeartbeatResponse
-from schemas.error_codes import ErrorCode
-from schemas.events import ResponseEnvelope, decode_group_event, decode_response_event, decode_tick
-from schemas.group_metadata_events import RegexesResolved
-from schemas.messages import HeartbeatRequest, HeartbeatResponse, JoinGroupResponse, OffsetFetchResponse, Response
-from schemas.records_file import decode_event_record, decode_record
+from group_coordinator.proving.recordings.recording import verify_recording
+from schemas.kafka.codec import decode
+from schemas.kafka.definitions import definition_of
+from tests.command_line.calls import call
+from tests.conftest import AT_REST
 from tests.coordinating.gateway.clients.consumers import LIBRARIES, consumers_of, share, with_kafka_python
 from tests.coordinating.gateway.clients.reading import reads
-from tests.coordinating.gateway.conftest import PARTITIONS
+from tests.coordinating.gateway.conftest import PARTITIONS, produce_to
+from tests.coordinating.gateway.loops import Audit, Loop, LoopLibrary, loop_command
+from tests.making_topics import make_topic
+from tests.waiting import wait_until
 
-pytestmark = pytest.mark.end_to_end
-
-
-def replayed(path: Path) -> dict[str, Response]:
-    """What the coordinator's core answers to the events of a file, by request id."""
-    coordinator = Coordinator(GroupConfig(group_initial_rebalance_delay_ms=0, group_consumer_hash_order=True))
-    answers: dict[str, Response] = {}
-    clock_ms = 0
-    for line in path.read_bytes().splitlines():
-        record = decode_event_record(line)
-        assert record.value is not None
-        if record.key is None:
-            clock_ms = decode_tick(record.value).clock_ms
-            outputs = coordinator.advance_to(clock_ms)
-        else:
-            group_id = record.key.decode()
-            decoded = decode_group_event(group_id, record.value)
-            event = group_event(decoded, record.offset or 0, clock_ms, record.timestamp_ms or 0)
-            outputs = coordinator.handle(group_id, event)
-        answers |= {output.request_id: output.response for output in outputs if isinstance(output, Answer)}
-    return answers
+RECORDS = 40
+"""At a time."""
+TIMEOUT_S = 120.0
+NOT_COMPARED = ("before it asked the group", "looks for the coordinator of no group")
+Json = dict[str, Any]
 
 
-def recorded(path: Path) -> dict[str, tuple[ResponseEnvelope, Response]]:
-    """What the broker answered, by request id."""
-    records = [decode_record(line) for line in path.read_bytes().splitlines()]
-    decoded = [decode_response_event(record.value) for record in records if record.value is not None]
-    return {envelope.request_id: (envelope, response) for envelope, response in decoded}
+@pytest.fixture(scope="module")
+def own_kafka(kafka_jars: Path) -> Iterator[EmbeddedKafka]:
+    """A broker whose log has its requests, too."""
+    options = ("-Dorg.slf4j.simpleLogger.log.kafka.request.logger=debug",)
+    with EmbeddedKafka(properties=AT_REST, java_options=options) as broker:
+        yield broker
 
 
-def resolved(path: Path) -> dict[str, tuple[str, ...]]:
-    """What expressions match, as the events of a file tell it."""
-    records = [decode_record(line) for line in path.read_bytes().splitlines()]
-    decoded = [decode_group_event(record.key.decode(), record.value) for record in records if record.key is not None]
-    facts = [event for event in decoded if isinstance(event, RegexesResolved)]
-    return {regex: topics for fact in facts for regex, topics in fact.resolved.items()}
+def settings_for(kafka: EmbeddedKafka, **settings: Any) -> TapSettings:
+    return TapSettings(listen="127.0.0.1:0", upstream=kafka.bootstrap_servers, **settings)
 
 
-def gist(envelope: ResponseEnvelope, response: Response) -> bytes:
-    """What its version says of an answer, but for what few microseconds between two connections may change."""
-    if isinstance(response, JoinGroupResponse):
-        response = replace(response, members=tuple(sorted(response.members, key=lambda member: member.member_id)))
-    if isinstance(response, OffsetFetchResponse):
-        return b""
-    return write_response(envelope.api, envelope.api_version, 0, response)
+def completed(path: Path) -> dict[tuple[str, int], Json]:
+    """The requests of a log, by the ends of their connection and their number on it."""
+    texts = (line.partition("Completed request:")[2] for line in path.read_text(encoding="utf-8").split("\n"))
+    requests = [json.loads(text[: text.rindex("}") + 1]) for text in texts if text]
+    return {
+        ("-".join(request["connection"].split("-")[:2]), request["requestHeader"]["correlationId"]): request
+        for request in requests
+    }
 
 
+@pytest.mark.end_to_end
 @with_kafka_python
-def test_a_recording_of_three_libraries_replays_to_the_brokers_answers(
-    kafka: EmbeddedKafka, topic: str, java_classes: Path, tmp_path: Path, admin: AdminClient
+def test_what_a_tap_logs_is_what_the_broker_did(
+    own_kafka: EmbeddedKafka, java_classes: Path, topic_prefix: str, tmp_path: Path
 ) -> None:
-    config = GatewaySettings(listen="127.0.0.1:0", bootstrap_servers=kafka.bootstrap_servers)
-    output = tmp_path / "recording.jsonl"
-    with Tap(config, FilesOutput(output)) as tap, consumers_of(tap.bootstrap_servers, topic, java_classes) as consumers:
+    """Three libraries, both protocols, an expression, transactions that commit and abort, members that are killed."""
+    log, dump, topic = tmp_path / "tap.log", tmp_path / "tap.offsets.jsonl", f"{topic_prefix}-data"
+    with (
+        Tap(settings_for(own_kafka), log) as tap,
+        consumers_of(tap.bootstrap_servers, topic, java_classes) as consumers,
+    ):
         group = f"{topic}-tapped"
+        kinds: tuple[tuple[LoopLibrary, str], ...] = (("librdkafka", "classic"), ("java", "consumer"))
+        loops = [Transforming(*kind, own_kafka, tap.bootstrap_servers, java_classes, topic_prefix) for kind in kinds]
+        admin = new_admin_client({"bootstrap.servers": tap.bootstrap_servers})
+        for name in (topic, *(name for pair in loops for name in (pair.source, pair.target))):
+            make_topic(admin, name, PARTITIONS)
+        # The broker makes a topic for its first transaction, which matters to expressions, and of which no line tells.
+        Producer({"bootstrap.servers": tap.bootstrap_servers, "transactional.id": topic}).init_transactions(30)
         members = []
         for library in LIBRARIES:
             members.append(consumers.start(library, group))
             share(members, PARTITIONS)
-        producer = Producer({"bootstrap.servers": tap.bootstrap_servers, "log_level": "2"})
-        for number in range(30):
-            producer.produce(topic, str(number))
-        assert producer.flush(15) == 0
-        reads(30, *members)
-        modern = [
-            consumers.start("librdkafka", f"{group}-{name}", group_protocol="consumer", topic=subscribed)
-            for name, subscribed in (("modern", topic), ("expression", f"^{topic}$"))
+        produce_to(tap.bootstrap_servers, topic)(0, RECORDS)
+        reads(RECORDS, *members)
+        modern = []
+        for library in ("librdkafka", "java"):
+            modern.append(consumers.start(library, f"{group}-modern", group_protocol="consumer"))
+            share(modern, PARTITIONS)
+        (matching,) = matching_members = [
+            consumers.start("librdkafka", f"{group}-expression", group_protocol="consumer", topic=f"^{topic}$")
         ]
-        for member in modern:
-            share([member], PARTITIONS)
-            reads(30, member)
+        share(matching_members, PARTITIONS)
+        members[0].kill()
+        modern[0].kill()
+        transact(tap, loops)
+        for member in (*members[1:], modern[1], matching):
             member.close()
-        while members:  # the leader last: whom Kafka makes leader after it is a matter of hash order
-            members.pop().close()
-            if members:
-                share(members, PARTITIONS)
         assert tap.metrics.connections_broken == {}
-    assert group in {listing.group_id for listing in admin.list_consumer_groups().result().valid}, (
-        "the broker kept the group itself"
-    )
-    broker_answers, replayed_answers = recorded(Path(f"{output}.answers")), replayed(output)
-    assert len(broker_answers) > 20
-    assert broker_answers.keys() == replayed_answers.keys()
-    assert resolved(output) == {f"(^{topic}$)": (topic,)}
-    assigned_groups = {
-        envelope.group_id
-        for envelope, response in broker_answers.values()
-        if isinstance(response, ConsumerGroupHeartbeatResponse)
-        and response.assignment
-        and response.assignment.topic_partitions
-    }
-    assert assigned_groups == {f"{group}-modern", f"{group}-expression"}
-    for request_id, (envelope, response) in broker_answers.items():
-        assert gist(envelope, replayed_answers[request_id]) == gist(envelope, response), (
-            f"{replayed_answers[request_id]}, the broker: {response}"
+    result = call("export", "offsets-topic", "--bootstrap-servers", own_kafka.bootstrap_servers, "--out", dump)
+    assert result.exit_code == 0, result.output
+    report = verify_recording(log, offsets=dump)
+    text = "\n".join(report.lines())
+    assert not report.differences, text
+    assert not report.doubts, text
+    assert report.records is not None
+    assert report.records.equal == report.records.total > RECORDS, text
+    assert report.requests.equal > RECORDS, text
+    assert all(any(known in reason for known in NOT_COMPARED) for reason in report.not_compared), text
+    assert set(report.not_compared) != set(), "the log has what the broker refused, too"
+    insist_on_broker_log(log, own_kafka.log_file)
+
+
+class Transforming:
+    """Two loops that consume, transform and produce in transactions, the second of which takes over from the first."""
+
+    def __init__(
+        self, library: LoopLibrary, protocol: str, kafka: EmbeddedKafka, gateway: str, classes: Path, prefix: str
+    ) -> None:
+        name = f"{prefix}-{library}-{protocol}"
+        self.source, self.target = f"{name}-in", f"{name}-out"
+        self.audit = Audit(kafka, self.target)
+        command = [*loop_command(library, classes), gateway, name, self.source, self.target]
+        self.first, self.second = (
+            Loop(classes / f"{name}-{number}.log", [*command, f"{name}-{number}", protocol]) for number in range(2)
         )
 
 
-def test_offsets_in_transactions_replay_to_the_brokers_answers(
-    kafka: EmbeddedKafka, topic: str, tmp_path: Path, admin: AdminClient
+def transact(tap: Tap, loops: list[Transforming]) -> None:
+    """Play them side by side. The members of a classic group do not come at once: a broker may refuse an assignment
+    that it has written already, if another member joins before the write is confirmed, which is not followed."""
+
+    def produce(start: int) -> None:
+        for each in loops:
+            produce_to(tap.bootstrap_servers, each.source)(start, start + RECORDS)
+
+    try:
+        produce(0)
+        for each in loops:
+            each.audit.wait_for(RECORDS // 2, *(other.first for other in loops))
+        for each in loops:
+            each.second.look()
+        produce(RECORDS)
+        for each in loops:
+            each.audit.wait_for(RECORDS + 1, *(loop for other in loops for loop in (other.first, other.second)))
+        for each in loops:
+            each.first.kill()
+        produce(2 * RECORDS)
+        for each in loops:
+            each.audit.wait_for(3 * RECORDS, *(other.second for other in loops))
+            each.audit.insist_on([str(number) for number in range(3 * RECORDS)])
+    finally:
+        for each in loops:
+            each.first.kill()
+            each.second.kill()
+
+
+def insist_on_broker_log(log: Path, of_broker: Path) -> None:
+    """Each request and answer must be in the broker's own log, field for field."""
+    tapped, told = completed(log), completed(of_broker)
+    assert len(tapped) > RECORDS
+    for place, request in tapped.items():
+        broker = told[place]
+        for name in ("request", "response", "principal", "isForwarded"):
+            assert request[name] == broker[name], (place, request, broker)
+        assert request["requestHeader"].items() <= broker["requestHeader"].items()
+        assert request["connection"].count("-") == broker["connection"].count("-")
+
+
+class Asking:
+    """A client that sends a request at a time, byte by byte."""
+
+    def __init__(self, servers: str) -> None:
+        host, port = servers.rsplit(":", 1)
+        self.socket = socket.create_connection((host, int(port)), TIMEOUT_S)
+        self._number = 0
+
+    def send(self, api: str, version: int, **fields: Any) -> None:
+        self._number += 1
+        key = definition_of(f"{api}Request").api_key
+        assert key is not None
+        head = RequestHead(key, version, self._number, None, 0)
+        self.socket.sendall(frame(request_payload(f"{api}Request", head, fields)))
+
+    def ask(self, api: str, version: int, **fields: Any) -> dict[str, Any]:
+        self.send(api, version, **fields)
+        (size,) = LENGTH.unpack(self._read(LENGTH.size))
+        message = f"{api}Response"
+        return decode(message, version, self._read(size), response_body_start(message, version))
+
+    def _read(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            data += self.socket.recv(size - len(data))
+        return data
+
+
+@pytest.mark.end_to_end
+def test_what_a_client_asked_that_is_gone_is_logged_with_its_answer(
+    kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
-    """They are committed and aborted, and one is left open until another producer takes its name."""
-    config = GatewaySettings(listen="127.0.0.1:0", bootstrap_servers=kafka.bootstrap_servers)
-    output, group, place = tmp_path / "recording.jsonl", f"{topic}-tapped", TopicPartition(topic, 0)
-    stable = {"group.id": group, "isolation.level": "read_committed", "log_level": "2"}
+    """The broker counts it as a member all the same. It waits for the first one, which does not come back."""
+    log, group_id = tmp_path / "tap.log", f"{topic_prefix}-group"
+    join = {
+        "group_id": group_id, "session_timeout_ms": 6_000, "rebalance_timeout_ms": 6_000, "member_id": "",
+        "protocol_type": "consumer", "protocols": ({"name": "range", "metadata": b""},),
+    }  # fmt: skip
+    with Tap(settings_for(kafka), log) as tap:
+        first, second = Asking(tap.bootstrap_servers), Asking(tap.bootstrap_servers)
 
-    def producer_of(servers: str) -> Producer:
-        producer = Producer({"bootstrap.servers": servers, "transactional.id": f"{topic}-tx", "log_level": "2"})
-        producer.init_transactions(20)
-        return producer
+        def is_found() -> bool:
+            return not first.ask("FindCoordinator", 1, key=group_id, key_type=0)["error_code"]
 
-    with Tap(config, FilesOutput(output)) as tap:
-        producer = producer_of(tap.bootstrap_servers)
-        consumer = Consumer({"bootstrap.servers": tap.bootstrap_servers, **stable})
-        told = []
-        for offset, ending in ((5, "commit"), (7, "abort"), (9, "commit"), (11, "open")):
-            producer.begin_transaction()
-            producer.send_offsets_to_transaction(
-                [TopicPartition(topic, 0, offset)], consumer.consumer_group_metadata(), 20
-            )
-            if ending == "open":
-                producer = producer_of(tap.bootstrap_servers)
-            else:
-                (producer.commit_transaction if ending == "commit" else producer.abort_transaction)(20)
-            told.append(consumer.committed([place], 20)[0].offset)
-        assert told == [5, 5, 9, 9]
-        consumer.close()
-        assert tap.metrics.connections_broken == {}
-    broker_answers, replayed_answers = recorded(Path(f"{output}.answers")), replayed(output)
-    commits = [each for each in broker_answers.values() if each[0].api == "TxnOffsetCommit"]
-    assert len(commits) == 4
-    for request_id, (envelope, response) in broker_answers.items():
-        answer = replayed_answers[request_id]
-        if isinstance(response, OffsetFetchResponse) and is_unstable(response):
-            continue  # between the decision, which the tap has heard, and the marker, which it has not
-        assert write_response(envelope.api, envelope.api_version, 0, answer) == write_response(
-            envelope.api, envelope.api_version, 0, response
-        ), f"{answer}, the broker: {response}"
+        wait_until(is_found, TIMEOUT_S)
+        wait_until(lambda: first.ask("JoinGroup", 2, **join)["error_code"] == 0, TIMEOUT_S)
+        asked = tap.metrics.requests["JoinGroup"]
+        assert second.ask("FindCoordinator", 1, key=group_id, key_type=0)["error_code"] == 0
+        second.send("JoinGroup", 2, **join)
+        second.socket.close()
+        wait_until(lambda: tap.metrics.requests["JoinGroup"] == asked + 1, TIMEOUT_S)
+        wait_until(lambda: tap.metrics.connections_open == 1, TIMEOUT_S)
+    *_, joined = [each for each in completed(log).values() if each["requestHeader"]["requestApiKey"] == 11]
+    assert (joined["response"]["errorCode"], len(joined["response"]["members"])) == (0, 1)
+    first.socket.close()
 
 
-def is_unstable(response: OffsetFetchResponse) -> bool:
-    return any(
-        partition.error_code is ErrorCode.UNSTABLE_OFFSET_COMMIT
-        for group in response.groups for topic in group.topics or () for partition in topic.partitions
-    )  # fmt: skip
-
-
-def test_a_full_disk_ends_the_recording_and_disturbs_no_client() -> None:
-    class Full:
-        def event(self, event: object) -> None:
-            raise OSError(28, "No space left on device")
-
-        answer = event
-
-        def flush(self) -> None: ...
-
-        def close(self) -> None: ...
-
-    tap = Tap(GatewaySettings(bootstrap_servers="127.0.0.1:9"), Full())
-    request = PendingRequest(
-        number=1, api="Heartbeat", api_version=4, client_id="c", client_host="127.0.0.1", principal="User:ANONYMOUS",
-        request=HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
-    )  # fmt: skip
+def test_a_full_disk_ends_the_log_and_disturbs_no_client() -> None:
+    tap = Tap(TapSettings(upstream="127.0.0.1:9"), Path("/dev/full"))
     for _ in range(2):
-        tapped = tap.note(request)
-        assert tapped is not None
-        tapped.answered(HeartbeatResponse(error_code=ErrorCode.NONE), 1)
-    assert tap.recording_failure == "[Errno 28] No space left on device"
+        tap.write("Heartbeat", b"x" * 1_000_000)
+    assert tap.log_failure == "[Errno 28] No space left on device"
+    assert tap.lines == 0
 
 
-def test_a_recording_is_not_overwritten(tmp_path: Path) -> None:
-    FilesOutput(tmp_path / "r.jsonl").close()
-    with pytest.raises(GatewayError, match="File exists"):
-        FilesOutput(tmp_path / "r.jsonl")
+def test_a_log_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(GatewayError, match="cannot be written: Is a directory"):
+        Tap(TapSettings(upstream="127.0.0.1:9"), tmp_path)

@@ -19,7 +19,7 @@ from group_coordinator.coordinating.gateway.request_router import RequestRouter
 from group_coordinator.coordinating.gateway.topic_access import TopicAccess
 from group_coordinator.coordinating.gateway.topic_cache import ABSENT, Topic
 from group_coordinator.coordinating.gateway.transactions import OnCode, added_code, appended_code
-from group_coordinator.coordinating.gateway.translation import read_response, write_response
+from group_coordinator.coordinating.gateway.translation import write_response
 from group_coordinator.coordinating.gateway.versions import accepted_versions, offered_versions
 from schemas.error_codes import ErrorCode
 from schemas.events import decode_request_event
@@ -31,6 +31,7 @@ from schemas.transaction_messages import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.coordinating.gateway.answers import read_response
 from tests.coordinating.gateway.router_bench import NODES, Coordinator, Groups
 from tests.coordinating.gateway.told_loop import Loop, Producer
 

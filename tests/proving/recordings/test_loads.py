@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.loads import (
     STALE,
     Places,
@@ -61,6 +62,16 @@ def test_files_and_addresses_of_one_broker_are_one_place() -> None:
     first, second = request(1), request(2)
     rotated = replace(second, logged=replace(second.logged, file_index=7))
     assert loads_of([first, rotated], (), Places([first, rotated])) == []
+
+
+def test_in_a_taps_file_only_addresses_tell_brokers_apart() -> None:
+    def tapped(request: GroupRequest) -> GroupRequest:
+        return replace(request, logged=replace(request.logged, file_index=0, is_tapped=True))
+
+    first, second = tapped(request(1)), tapped(request(2))
+    assert loads_of([first, second], (), Places([first, second])) == []
+    moved = tapped(request(2, broker=2))
+    assert len(loads_of([first, moved], (), Places([first, moved]))) == 1
 
 
 def test_a_join_that_waited_until_the_coordinator_moved_had_reached_the_group() -> None:
