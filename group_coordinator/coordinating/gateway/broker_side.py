@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from ipaddress import ip_address
 from typing import Protocol, cast
+
+
+def as_java_prints(address: str) -> str:
+    """Return an address as brokers print it: of IPv6 all eight groups, none with leading zeros."""
+    groups = ip_address(address.partition("%")[0]).exploded.split(":")
+    return address if len(groups) == 1 else ":".join(f"{int(group, 16):x}" for group in groups)
 
 
 class Carrier(Protocol):
@@ -36,7 +43,7 @@ class BrokerSide(asyncio.Protocol):
         if self._transport is None:
             return ""
         broker, own = map(self._transport.get_extra_info, ("peername", "sockname"))
-        return f"{broker[0]}:{broker[1]}-{own[0]}:{own[1]}"
+        return f"{as_java_prints(broker[0])}:{broker[1]}-{as_java_prints(own[0])}:{own[1]}"
 
     def data_received(self, data: bytes) -> None:
         if self._transport is not None:

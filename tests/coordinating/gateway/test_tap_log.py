@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from group_coordinator.coordinating.gateway.broker_side import as_java_prints
 from group_coordinator.coordinating.gateway.codec import request_payload, response_payload
 from group_coordinator.coordinating.gateway.frames import RequestHead, parse_request_head
 from group_coordinator.coordinating.gateway.tap_log import (
@@ -124,6 +125,14 @@ def test_connections_are_named_as_brokers_of_that_version_do(metadata: int, numb
     lines = RequestLogLines()
     lines.line(versions(metadata))
     assert len(fields_of(lines.line(heartbeat()))["connection"].split("-")[2:]) == numbers
+
+
+@pytest.mark.parametrize(
+    ("address", "printed"),
+    [("127.0.0.1", "127.0.0.1"), ("::1", "0:0:0:0:0:0:0:1"), ("fe80::1f:0a%eth0", "fe80:0:0:0:0:0:1f:a")],
+)
+def test_addresses_are_printed_as_in_the_offsets_topic(address: str, printed: str) -> None:
+    assert as_java_prints(address) == printed
 
 
 def test_each_connection_has_a_number_of_its_own() -> None:
