@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -74,6 +75,7 @@ TICKS_GO_ON: Mapping[str, str] = {
 }
 """For a session whose queries have a ticker."""
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_CLASS_PATH = "spark.driver.extraClassPath"
 _TIER4_THRESHOLDS: Mapping[str, int] = {
     "Tier4InvocationThreshold": 5_000,
     "Tier4MinInvocationThreshold": 600,
@@ -109,7 +111,7 @@ def open_session(config: StreamingConfig) -> SparkSession:
     settings = dict(_STATIC_SETTINGS)
     builder = SparkSession.builder.appName("group-coordinator")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        settings |= {"spark.jars": ",".join(map(str, spark_jars()))}
+        settings |= jars_settings(config.master)
         if config.master.startswith("local"):
             settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
             settings |= _worker_settings(config)
@@ -117,7 +119,10 @@ def open_session(config: StreamingConfig) -> SparkSession:
     else:
         with spared("that the JVM of spark-submit logs as ours does"):
             _log_as_our_own_jvm_does(config)
+    class_paths = settings.get(_CLASS_PATH, ""), config.spark.get(_CLASS_PATH, "")
     settings |= {**config.spark, JAVA_OPTIONS: java_options(config)}
+    if any(class_paths):
+        settings[_CLASS_PATH] = os.pathsep.join(filter(None, class_paths))
     for name, value in settings.items():
         builder = builder.config(name, value)
     if config.spark_niceness and "PYSPARK_GATEWAY_PORT" not in os.environ and sys.platform == "linux":
@@ -128,6 +133,14 @@ def open_session(config: StreamingConfig) -> SparkSession:
         _let_us_end_the_jvm(spark)
     prepare_session(spark, config)
     return spark
+
+
+def jars_settings(master: str) -> dict[str, str]:
+    """Return how the JVM finds our jars. Where no other JVM needs them they are on its class path: a class archive has
+    no classes of `spark.jars`, which Spark loads by itself. Raises JavaError and JarsError."""
+    jars = list(map(str, spark_jars()))
+    is_alone = re.match(r"local(\[|$)", master) is not None
+    return {_CLASS_PATH: os.pathsep.join(jars)} if is_alone else {"spark.jars": ",".join(jars)}
 
 
 def _start_jvm(settings: Mapping[str, str], niceness: int) -> None:

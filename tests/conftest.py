@@ -21,7 +21,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from group_coordinator.coordinating.jars.class_archives import class_archive_options
 from group_coordinator.coordinating.jars.java import SHORT_LIVED
-from group_coordinator.coordinating.jars.resolving import resolve_jars, spark_jars
+from group_coordinator.coordinating.jars.resolving import resolve_jars
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.topics import TopicSettings
@@ -219,12 +219,12 @@ def spark(kafka_jars: Path) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from group_coordinator.coordinating.spark_tables.sinks import DELTA_SESSION_SETTINGS
+    from streaming.session import jars_settings
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master("local[2]")
         .appName("tests")
-        .config("spark.jars", ",".join(map(str, spark_jars())))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -233,7 +233,7 @@ def spark(kafka_jars: Path) -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.python.daemon.module", "streaming.tuning.worker_daemon")
         .config("spark.sql.session.timeZone", "UTC")
-        .config(map={**DELTA_SESSION_SETTINGS})
+        .config(map={**jars_settings("local[2]"), **DELTA_SESSION_SETTINGS})
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -27,8 +27,8 @@ def class_archive(kind: Kind) -> Path:
 
     Raises JavaError, and JarsError or OSError without jars.
     """
-    jars = pyspark_jars_directory() if kind == "spark" else jars_directory() / "broker"
-    found = [java_program().resolve(), jars]
+    jars = [pyspark_jars_directory(), jars_directory() / "spark"] if kind == "spark" else [jars_directory() / "broker"]
+    found = [java_program().resolve(), *jars]
     about = " ".join(f"{path} {int(path.stat().st_mtime)}" for path in found)  # an image keeps no more than seconds
     name = f"classes-{kind}-{hashlib.sha256(about.encode()).hexdigest()[:12]}.jsa"
     return Path(sys.prefix) / "share" / "group-coordinator" / name

@@ -1,34 +1,36 @@
 """Write the class archives (`group_coordinator.coordinating.jars.class_archives`): `python -m
 group_coordinator.proving.embedded_kafka.write_class_archives`, once, half a minute.
 
-Spark lives through a batch of the streaming query, Kafka through the start of a broker; at its end each JVM
-writes down the classes that it had loaded.
+Spark lives through some batches of the coordinator and changes of a Delta table, Kafka through the start of a broker;
+at its end each JVM writes down the classes that it had loaded.
 """
 
 from __future__ import annotations
 
 import shlex
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from group_coordinator.coordinating.jars.class_archives import Kind, class_archive
 from group_coordinator.coordinating.jars.java import SHORT_LIVED, JavaError, find_java
+from group_coordinator.coordinating.spark_tables.sinks import DELTA_SESSION_SETTINGS
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
-from schemas.events import encode_request_event, encode_tick
+from schemas.events import encode_request_event
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from streaming.application import Application
 from streaming.config import StreamingConfig
-from streaming.job import coordinate_stream
-from streaming.rows import RECORD_SCHEMA
-from streaming.session import open_session
-from streaming.source import with_clock
-from streaming.topics import TopicSettings, ensure_topics
+from streaming.session import JAVA_OPTIONS, open_session
+from streaming.topics import TopicReport, TopicSettings, ensure_topics
+from streaming.watcher import ShardProgress
 
+_BATCHES = 5
 _EXIT_TIMEOUT_S = 300.0
 
 
@@ -57,12 +59,17 @@ def write_class_archives(tell: Callable[[str], None] = print) -> None:
 
 def _spark(java_options: Sequence[str], directory: Path) -> None:
     options = shlex.join((*SHORT_LIVED, *java_options))
-    config = StreamingConfig(
-        shuffle_partitions=1, spark={"spark.driver.memory": "512m", "spark.driver.extraJavaOptions": options}
-    )
-    spark = open_session(config)
-    spark.sparkContext.setLogLevel("ERROR")
-    _query(spark, config, directory).awaitTermination()
+    with EmbeddedKafka(directory / "kafka") as kafka:
+        config = StreamingConfig(
+            bootstrap_servers=kafka.bootstrap_servers,
+            checkpoint=str(directory / "checkpoint"),
+            shuffle_partitions=1,
+            spark={**DELTA_SESSION_SETTINGS, "spark.driver.memory": "512m", JAVA_OPTIONS: options},
+        )
+        spark = open_session(config)
+        spark.sparkContext.setLogLevel("ERROR")
+        _coordinate(spark, config)
+    _merge(spark, f"delta.`{directory / 'table'}`")
     jvm = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
     spark.stop()
     jvm.stdin.close()  # it ends with its input
@@ -70,31 +77,37 @@ def _spark(java_options: Sequence[str], directory: Path) -> None:
         raise OSError(f"the JVM ended with exit code {code}")
 
 
-def _query(spark: SparkSession, config: StreamingConfig, directory: Path) -> StreamingQuery:
-    """Begin the query of the job, from files and to files."""
-    spark.createDataFrame(_log(), RECORD_SCHEMA).coalesce(1).write.parquet(str(directory / "events"))
-    records = spark.readStream.schema(RECORD_SCHEMA).parquet(str(directory / "events"))
-    events = with_clock(records.select("key", "offset", "value", "timestamp_ms"), config.group.tick_ahead_bound_ms)
-    outputs = coordinate_stream(events, config.operator_config()).writeStream.format("parquet")
-    checkpoint = outputs.option("checkpointLocation", str(directory / "checkpoint"))
-    return checkpoint.trigger(availableNow=True).start(str(directory / "outputs"))
+def _coordinate(spark: SparkSession, config: StreamingConfig) -> None:
+    """Let the app run until it has answered a request."""
+    stop = threading.Event()
+
+    def ask(report: TopicReport) -> None:
+        topic = OffsetCommitRequestTopic(
+            name="t", partitions=(OffsetCommitRequestPartition(partition_index=0, committed_offset=7),)
+        )
+        commit = OffsetCommitRequest(group_id="g", topics=(topic,))
+        producer = Producer(config.client_properties)
+        event = encode_request_event("OffsetCommit", 9, commit, request_id="r", reply_partition=0, client_id="c")
+        producer.produce(report.topics.events, event, key=b"g", partition=0)
+        producer.flush()
+
+    def look(progress: ShardProgress) -> None:
+        if progress.groups and progress.batch_id >= _BATCHES:
+            stop.set()
+
+    Application(config, spark=spark, on_start=ask, on_progress=look).run(stop)
 
 
-def _log() -> list[tuple[int, int, int, bytes | None, bytes]]:
-    """Rows of `RECORD_SCHEMA`."""
-    topic = OffsetCommitRequestTopic(
-        name="t", partitions=(OffsetCommitRequestPartition(partition_index=0, committed_offset=7),)
-    )
-    commit = encode_request_event(
-        "OffsetCommit",
-        9,
-        OffsetCommitRequest(group_id="g", topics=(topic,)),
-        request_id="r",
-        reply_partition=0,
-        client_id="c",
-    )
-    values = ((None, encode_tick(1_000)), (b"g", commit), (None, encode_tick(2_000)))
-    return [(0, offset, 1_000 + offset, key, value) for offset, (key, value) in enumerate(values)]
+def _merge(spark: SparkSession, table: str) -> None:
+    """Do with a table of Delta what the tables of history need."""
+    spark.sql(f"CREATE TABLE {table} (id bigint, day date) USING delta PARTITIONED BY (day)")
+    rows = "(SELECT id, DATE'2026-01-01' AS day FROM range(2))"
+    for _ in range(2):
+        spark.sql(
+            f"MERGE INTO {table} AS old USING {rows} AS new ON old.id = new.id "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+    spark.sql(f"SELECT day, count(*) FROM {table} GROUP BY day").collect()
 
 
 def _kafka(java_options: Sequence[str], directory: Path) -> None:

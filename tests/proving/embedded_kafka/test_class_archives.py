@@ -13,16 +13,24 @@ import pyspark
 import pytest
 
 from group_coordinator.coordinating.jars.class_archives import class_archive, class_archive_options
+from group_coordinator.coordinating.jars.resolving import jars_directory
 from group_coordinator.proving.embedded_kafka import write_class_archives
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
-from streaming.session import java_options
+from streaming.session import jars_settings, java_options
 
 FROM_THE_ARCHIVE = "source: shared objects file (top)"
 
 
 @pytest.fixture
-def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory of resolved jars, as far as the name of an archive depends on it."""
+    monkeypatch.setenv("GROUP_COORDINATOR_CACHE", str(tmp_path / "cache"))
+    (jars_directory() / "spark").mkdir(parents=True)
+
+
+@pytest.fixture
+def archive(jars: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """That of Spark in an environment of its own, which has a space in its path."""
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "an environment"))
     path = class_archive("spark")
@@ -58,7 +66,7 @@ def test_without_an_archive_nothing_is_said_of_it(archive: Path, monkeypatch: py
 
 
 @pytest.fixture
-def other_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def other_java(jars: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     java = tmp_path / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\n")
@@ -108,15 +116,18 @@ def test_spark_loads_its_classes_from_it(tmp_path: Path) -> None:
         pytest.skip("no archive was written: make jars")
     loaded = tmp_path / "loaded"
     submit_options = [*options, f"-Xlog:class+load:file={loaded}"]
-    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--version"]
+    class_path = jars_settings("local[2]")["spark.driver.extraClassPath"]
+    command = [
+        str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--driver-class-path", class_path,
+        "--class", "org.apache.kafka.clients.producer.ProducerConfig", "spark-internal",  # it prints its documentation
+    ]  # fmt: skip
     subprocess.run(
         command, env={**os.environ, "SPARK_SUBMIT_OPTS": shlex.join(submit_options)}, check=True, capture_output=True,
         timeout=120,
     )  # fmt: skip
-    (submit,) = [
-        line for line in loaded.read_text().splitlines() if "org.apache.spark.deploy.SparkSubmit source:" in line
-    ]
-    assert submit.endswith(FROM_THE_ARCHIVE)
+    for name in ("org.apache.spark.deploy.SparkSubmit", "org.apache.kafka.clients.producer.ProducerConfig"):
+        (line,) = [line for line in loaded.read_text().splitlines() if f" {name} source:" in line]
+        assert line.endswith(FROM_THE_ARCHIVE), line
 
 
 @pytest.mark.kafka

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from group_coordinator.coordinating.jars.resolving import spark_jars
 from group_coordinator.coordinating.spark_tables import sinks, views
 from group_coordinator.coordinating.spark_tables.sinks import DELTA_SESSION_SETTINGS, DeltaSink
 from group_coordinator.coordinating.spark_tables.views import start_tables_query
 from group_coordinator.watching.tables.rows import TABLES, Table
+from streaming.session import jars_settings
 from tests.watching.tables.conftest import QUICK
 from tests.watching.tables.spark_support import read_stream
 
@@ -37,8 +37,7 @@ def main(pieces: str, directory: str, killed_batch: int, killed_table: str, *tab
     DeltaSink.write = write_and_die  # type: ignore[method-assign]
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.host": "127.0.0.1"}
-    jars = {"spark.jars": ",".join(map(str, spark_jars()))}
-    all_settings = {**settings, **jars, **DELTA_SESSION_SETTINGS, **QUICK}
+    all_settings = {**settings, **jars_settings("local[2]"), **DELTA_SESSION_SETTINGS, **QUICK}
     builder = SparkSession.builder.master("local[2]").config(map={**all_settings})
     start_tables_query(
         read_stream(builder.getOrCreate(), Path(pieces)), directory, available_now=True
