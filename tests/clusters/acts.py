@@ -14,8 +14,8 @@ from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from schemas.history import History, MemberDropped, MemberExpired, MemberLeft
 from schemas.messages import LeaveGroupRequest
 from schemas.observed_history import MemberGone
-from tests.watching.observed.recorded import Poll, driver_s_name, files, polls, truth
-from tests.watching.observed.scores import Sources, gaps_of, history, is_within
+from tests.watching.observed.recorded import Poll, driver_s_name, files, is_within, polls, truth
+from tests.watching.observed.scores import Sources, gaps_of, history
 
 _SESSION_MS = 8_000
 _SOON_MS = 25_000

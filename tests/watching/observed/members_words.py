@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from tests.watching.observed.recorded import truth
+from tests.watching.observed.recorded import Span, truth
 
-Span = tuple[int, int]
 Spans = dict[tuple[str, str, str], list[Span]]
 """Group, client id and partition -> when it was owned."""
 _TOUCHED = ("kill", "freeze", "hang", "pause", "leave", "thaw")

@@ -6,7 +6,7 @@ import gzip
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC
 from functools import cache
 from pathlib import Path
@@ -19,7 +19,15 @@ from group_coordinator.watching.observed.offsets_log import Entry, LogRecord, Of
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import AnyRow, Commit, Expiry, Member, Ownership, Rebalance
 from schemas.consumer_group_history import TargetAssignmentComputed
-from schemas.history import AssignmentReceived, GroupDead, GroupEmpty, OffsetsCommitted, RecordingGap
+from schemas.history import (
+    AssignmentReceived,
+    GroupDead,
+    GroupEmpty,
+    GroupRecorded,
+    History,
+    OffsetsCommitted,
+    RecordingGap,
+)
 from schemas.observed_history import GroupRestored, OwnershipNotKnown
 
 CLUSTERS = Path(__file__).parents[2] / "fixtures" / "clusters"
@@ -27,6 +35,11 @@ NAMES = sorted(path.name.removesuffix(".offsets.jsonl.gz") for path in CLUSTERS.
 NEAR_MS = 1_500
 """So near to a change a poll may show what was before or after it."""
 _ACTIVE_TASKS = re.compile(r"activeTasks=([\d_,]*),")
+_TELLS_OWNERS = (
+    AssignmentReceived, GroupRecorded, GroupRestored, GroupEmpty, GroupDead, TargetAssignmentComputed
+)  # fmt: skip
+_FOREVER = 2**62
+Span = tuple[int, int]
 _OWNERSHIP_EVENTS = ("assigned", "revoked", "lost", "owned", "tasks")
 
 
@@ -151,22 +164,32 @@ def owners_at(name: str, group_id: str, at_ms: int, *, with_logs: bool) -> set[t
 
 
 def is_known_at(name: str, group_id: str, at_ms: int, *, with_logs: bool) -> bool:
-    """Return whether it is told who owns what; not where the record of an assignment is compacted, and before the
-    first of the group's records that are left."""
-    known = True
-    begins = True
-    for record in observed(name, with_logs=with_logs).history:
-        if record.group_id != group_id or record.timestamp_ms > at_ms or isinstance(record, OffsetsCommitted):
-            continue
+    """Return whether it is told who owns what."""
+    return not is_within(at_ms, owners_not_known(observed(name, with_logs=with_logs).history)[group_id])
+
+
+def owners_not_known(history: Iterable[History]) -> defaultdict[str, list[Span]]:
+    """Return by group when it is told that not all owners are known: before its first record that is left, from a gap
+    on, and where no record has an assignment, each time until the next one."""
+    spans: defaultdict[str, list[Span]] = defaultdict(lambda: [(0, _FOREVER)])
+    begun: set[str] = set()
+    for record in history:
+        of_group = spans[record.group_id]
+        is_open = of_group[-1][1] == _FOREVER
         match record:
-            case OwnershipNotKnown(reason="not_recorded") | RecordingGap():
-                known = False
-            case AssignmentReceived() | GroupRestored() | GroupEmpty() | GroupDead() | TargetAssignmentComputed():
-                known = True
-            case _:
-                pass
-        begins = False
-    return known and not begins
+            case OffsetsCommitted():
+                continue
+            case OwnershipNotKnown() | RecordingGap():
+                if not is_open:
+                    of_group.append((record.timestamp_ms, _FOREVER))
+            case _ if is_open and (record.group_id not in begun or isinstance(record, _TELLS_OWNERS)):
+                of_group[-1] = of_group[-1][0], record.timestamp_ms
+        begun.add(record.group_id)
+    return spans
+
+
+def is_within(time_ms: int, spans: Iterable[Span]) -> bool:
+    return any(from_ms <= time_ms <= until_ms for from_ms, until_ms in spans)
 
 
 def members_at(name: str, group_id: str, at_ms: int) -> set[str]:

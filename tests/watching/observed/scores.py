@@ -33,15 +33,18 @@ from schemas.messages import OffsetCommitRequest
 from schemas.observed_history import MemberGone
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
-from tests.watching.observed.members_words import Span, Spans, length_ms, overlap, said_ownership
+from tests.watching.observed.members_words import Spans, length_ms, overlap, said_ownership
 from tests.watching.observed.recorded import (
     CLUSTERS,
     NAMES,
     Poll,
+    Span,
     driver_s_name,
     entries,
     is_undone,
+    is_within,
     lines,
+    owners_not_known,
     polls,
     quiet_polls,
     truth,
@@ -70,7 +73,7 @@ class Scores(Struct, kw_only=True):
     polls_wrong: int = 0
     """Polls of stable groups with other owners than are told."""
     polls_not_known: int = 0
-    """Polls in a time of which it is told that nothing is known of the group: they are not checked."""
+    """Polls with owners of whom it is told that they are not known: they are not checked."""
     commits_checked: int = 0
     commits_wrong: int = 0
     commits_not_known: int = 0
@@ -98,7 +101,7 @@ def scores(name: str, sources: Sources) -> Scores:
     """Return the scores of a recording by some of its sources."""
     result, rows = Scores(), _rows(name, sources)
     gaps = gaps_of(name, sources)
-    _score_polls(result, name, rows, gaps)
+    _score_polls(result, name, rows, owners_not_known(history(name, sources)))
     _score_commits(result, name, rows, gaps)
     _score_generations(result, name, sources)
     _score_ownership(result, name, rows)
@@ -154,18 +157,15 @@ def gaps_of(name: str, sources: Sources) -> defaultdict[str, list[Span]]:
     return gaps
 
 
-def _score_polls(result: Scores, name: str, rows: Sequence[AnyRow], gaps: Mapping[str, Sequence[Span]]) -> None:
+def _score_polls(result: Scores, name: str, rows: Sequence[AnyRow], not_known: Mapping[str, Sequence[Span]]) -> None:
     owned = [row for row in rows if isinstance(row, Ownership)]
     for poll in quiet_polls(name):
         if poll.group["protocol_type"] != "connect":
-            told, is_not_known = _owners_at(owned, poll), is_within(poll.at_ms, gaps[poll.group_id])
+            told = _owners_at(owned, poll)
+            is_not_known = told < poll.owners and is_within(poll.at_ms, not_known[poll.group_id])
             result.polls_checked += not is_not_known
             result.polls_not_known += is_not_known
-            result.polls_wrong += told != (set() if is_not_known else poll.owners)
-
-
-def is_within(time_ms: int, spans: Iterable[Span]) -> bool:
-    return any(from_ms <= time_ms <= until_ms for from_ms, until_ms in spans)
+            result.polls_wrong += told != poll.owners and not is_not_known
 
 
 def _owners_at(owned: Iterable[Ownership], poll: Poll) -> set[tuple[str, str]]:
