@@ -230,6 +230,16 @@ LineEvent = (
 """All of them."""
 
 
+_OF_MODERN_GROUPS = (EpochBumped, TargetComputed, MemberFencedOut, StaticMemberAway)
+
+
+def is_of_modern_group(event: LineEvent) -> bool:
+    """Return whether a line tells that the group is no classic one."""
+    if isinstance(event, GroupConverted):
+        return event.to_protocol == "consumer"
+    return isinstance(event, _OF_MODERN_GROUPS) or (isinstance(event, StaticMemberReplaced) and event.in_consumer_group)
+
+
 class BrokerLine(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """One line: when, whose, where it stands, and what it says."""
 

@@ -20,7 +20,7 @@ from group_coordinator.watching.dashboard.watched import Watched
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.clock_skew import Skew
 from group_coordinator.watching.observed.cluster import observe
-from group_coordinator.watching.observed.doubts import doubts, unnamed_topics
+from group_coordinator.watching.observed.doubts import doubts, lost_groups, unnamed_topics
 from group_coordinator.watching.observed.offsets_log import Entry, OffsetsDump, read_raw
 from group_coordinator.watching.watch.cluster_status import OFFSETS_LOG, Cluster, not_known, of_logs
 from schemas.history import History
@@ -59,6 +59,7 @@ def observed_source(
         doubts=(
             *dump.doubts(),
             *log.doubts(),
+            *lost_groups(observed.history, _last_ms(dump), shown_zone),
             *doubts(observed.skews, observed.open_transactions, log.left_out, shown_zone),
             *unnamed_topics(observed.unnamed_topics),
         ),
@@ -143,12 +144,15 @@ def _watched(
 ) -> Watched:
     """What was read."""
     name = words.listed([path.name for path in dumps])
-    last_ms = max(entry.timestamp_ms for entry in dump.places.values())
     partitions = len({partition for partition, _ in dump.places})
     detail = f"{words.count(partitions, 'partition')}, {words.count(len(dump.places), 'record')}"
-    offsets = OFFSETS_LOG(detail=f"{name}; {detail}", last_ms=last_ms)
+    offsets = OFFSETS_LOG(detail=f"{name}; {detail}", last_ms=_last_ms(dump))
     sources = (offsets, *of_logs(log.files, Cluster(servers=name), skews))
     return Watched(cluster=name, sources=sources, not_known=tuple(not_known(sources)))
+
+
+def _last_ms(dump: OffsetsDump[Entry]) -> int:
+    return max(entry.timestamp_ms for entry in dump.places.values())
 
 
 def _remark(dump: OffsetsDump[Entry], log: BrokerLog) -> str:

@@ -8,12 +8,15 @@ from __future__ import annotations
 import sys
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from group_coordinator.watching.observed.stored_groups import StoredGeneration, StoredMember
 
+_QUIET_MS = 5_000
+_JITTER_MS = 1_000
+"""So much earlier than its record a line may be."""
 END = sys.maxsize
 """Something was asked that no record answers yet: any later one may."""
 
@@ -32,6 +35,22 @@ class Asked(Struct, kw_only=True):
     """By member, its last stored form; None: no record tells of it."""
 
 
+class DumpEnd(NamedTuple):
+    """Where the records end, where no more will come: a dump may end before the brokers' logs do."""
+
+    of_partition_ms: int
+    """The time of the last record of the group's partition ..."""
+    of_dump_ms: int
+    """... and of all partitions."""
+    of_lines_ms: int
+    """The time of the last line of any group."""
+
+    @property
+    def is_early(self) -> bool:
+        """Return whether the logs go on for longer than a cluster whose groups commit writes nothing."""
+        return self.of_lines_ms > self.of_dump_ms + _QUIET_MS
+
+
 class Ahead:
     """Answers about the records behind a place."""
 
@@ -41,7 +60,8 @@ class Ahead:
         self._places: list[int] = []
         self._generations: list[StoredGeneration] = []
         self._by_place: dict[int, StoredGeneration] = {}
-        self._place = -1
+        self._place = self._last_place = -1
+        self._end: DumpEnd | None = None
         self.asked = Asked()
 
     def __reduce__(self) -> Any:
@@ -54,6 +74,15 @@ class Ahead:
         self._places = [place for place, _ in generations]
         self._generations = [generation for _, generation in generations]
         self._by_place = dict(generations)
+
+    def end_at(self, last_place: int, end: DumpEnd) -> None:
+        """Note where the last record of the group stands, and that none will come."""
+        self._last_place, self._end = last_place, end
+
+    def is_beyond(self, at_ms: int) -> bool:
+        """Return whether what a line of this time tells would have a record behind the end of the dump."""
+        end = self._end
+        return end is not None and self._place > self._last_place and at_ms >= end.of_partition_ms - _JITTER_MS
 
     def stand_at(self, place: int) -> None:
         """Answer about what is behind this place from now on."""

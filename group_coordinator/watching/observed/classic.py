@@ -31,7 +31,6 @@ NEAR_MS = 5_000
 LOADED = "what its new coordinator has of it is not in the evidence"
 BACK = "its generation goes back: what lies between is not in the evidence"
 
-
 Departure = tuple[int, MemberIdentity]
 """The record that says that a member is gone, and the member."""
 
@@ -341,11 +340,12 @@ class ClassicGroup:
     def _replaced(self, event: line_events.StaticMemberReplaced) -> None:
         """Replace a static member that is back. The line tells its new id, or the record that follows."""
         stored = self._ahead.next_generation()
-        holders = [] if stored is None else list(stored.members.values())
-        holder = next(
-            (member for member in holders if member.identity.group_instance_id == event.group_instance_id), None
-        )
-        member_id = event.member_id or (None if holder is None else holder.identity.member_id)
+        if stored is None and self._ahead.is_beyond(self._tell.at_ms):
+            self._rebalances.lose((event.old_member_id,))
+            return
+        members = () if stored is None else stored.members.values()
+        ids = {member.identity.group_instance_id: member.identity.member_id for member in members}
+        member_id = event.member_id or ids.get(event.group_instance_id)
         if member_id is None or member_id in self._members.present:
             return
         if not self._is_known and stored is not None and stored.is_written_again:

@@ -162,10 +162,14 @@ class ClassicRebalances(Rebalances):
             return
         members = tuple(self._members.present)
         self._assignments = ()
-        self._members.owners.clear()
         tell.say(GroupStable, leader_id=leader_id or "", protocol_name=None, members=members)
-        tell.say(OwnershipNotKnown, certainty="not_known", member_ids=members, reason="not_recorded")
+        self.lose(members)
         self.complete("stable")
+
+    def lose(self, member_ids: tuple[str, ...]) -> None:
+        """Note that no record has what these members own."""
+        self._members.owners.difference_update(member_ids)
+        self._tell.say(OwnershipNotKnown, certainty="not_known", member_ids=member_ids, reason="not_recorded")
 
     def is_in_force(self, stored: StoredGeneration | None) -> bool:
         """Return whether the owners are those of this generation."""
@@ -184,11 +188,9 @@ class ClassicRebalances(Rebalances):
             members=tuple(member.recorded(self._protocol_name) for member in members.values()),
             assignments=self._assignments,
         )
-        is_recorded = self._protocol_name is not None
-        self._members.owners = set(members) if is_recorded else set()
-        if members and not is_recorded:
-            member_ids = tuple(members)
-            self._tell.say(OwnershipNotKnown, certainty="not_known", member_ids=member_ids, reason="not_recorded")
+        self._members.owners = set(members)
+        if members and self._protocol_name is None:
+            self.lose(tuple(members))
 
     def rename(self, old_member_id: str, member_id: str) -> None:
         """Go on with a static member under another id, with what it has."""

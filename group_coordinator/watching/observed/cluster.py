@@ -35,8 +35,9 @@ def observe(
     `topic_names` has the known names by topic id."""
     observer = Observer(topic_names, bounds)
     observer.add_records(entries)
+    lines = list(lines)
     observer.add_lines(lines)
-    history = list(observer.whole())
+    history = list(observer.whole(max((line.time_ms for line in lines), default=0)))
     return Observed(
         history=history,
         skews=observer.skews,

@@ -8,13 +8,15 @@ from itertools import islice
 
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.clock_skew import Skew
+from group_coordinator.watching.observed.group import BEYOND
 from group_coordinator.watching.observed.transactions import OpenTransaction
+from schemas.history import History, RecordingGap
 from schemas.kafka.json_form import uuid_to_json
 
 IDS_SHOWN = 3
 
-_TRANSACTIONS_MAX = 20
-"""So many are told one by one, the oldest."""
+_TRANSACTIONS_MAX = _LOST_MAX = 20
+"""So many are told one by one, of transactions the oldest."""
 
 
 def doubts(
@@ -45,6 +47,18 @@ def doubts(
             f"{lines} of brokers' logs have no time that can be read, or can be read in several ways: they are left "
             "out."
         )
+
+
+def lost_groups(history: Iterable[History], dump_until_ms: int, zone: tzinfo) -> Iterator[str]:
+    """Yield a sentence on each group that went on when the dump had ended."""
+    lost = [record for record in history if isinstance(record, RecordingGap) and record.reason == BEYOND]
+    for record in lost[:_LOST_MAX]:
+        yield (
+            f"group {record.group_id}: from {words.clock(record.timestamp_ms, zone)} on nothing is known of it: the "
+            f"dump of the offsets topic ends at {words.clock(dump_until_ms, zone)}, and brokers' logs go on."
+        )
+    if lost[_LOST_MAX:]:
+        yield f"The same is so of {words.count(len(lost) - _LOST_MAX, 'group')} more."
 
 
 def unnamed_topics(topic_ids: Collection[str]) -> Iterator[str]:

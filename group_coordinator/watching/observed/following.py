@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
-from group_coordinator.watching.observed.ahead import Asked, profile_of
+from group_coordinator.watching.observed.ahead import Asked, DumpEnd, profile_of
 from group_coordinator.watching.observed.group import ObservedGroup, last_forms, stored_generations
 from group_coordinator.watching.observed.ordering import Item, TimedLine, in_one_step, in_order
 from group_coordinator.watching.observed.stored_groups import StoredMember
@@ -46,10 +46,10 @@ class KeptGroup(Struct, frozen=True, kw_only=True):
         """Return the group, which is not followed yet."""
         return ObservedGroup(self.group_id, self.partition, self.topic_names)
 
-    def follow(self) -> tuple[ObservedGroup, list[History]]:
+    def follow(self, end: DumpEnd | None = None) -> tuple[ObservedGroup, list[History]]:
         """Return the group and its history."""
         group = self.group()
-        return group, group.follow(in_order(self.facts, self.lines))
+        return group, group.follow(in_order(self.facts, self.lines), end)
 
 
 def partition_of(facts: Sequence[Fact], lines: Sequence[BrokerLine]) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from group_coordinator.watching.broker_logs import broker_lines as line_events
 from group_coordinator.watching.broker_logs.broker_patterns import NO_GROUP
-from group_coordinator.watching.observed.ahead import Ahead, Asked, Stored
+from group_coordinator.watching.observed.ahead import Ahead, Asked, DumpEnd, Stored
 from group_coordinator.watching.observed.classic import ClassicGroup
 from group_coordinator.watching.observed.confirmation import CONFIRMED, Standing, confirmation, take_over_confirmed
 from group_coordinator.watching.observed.coordinator import Coordinator, TakeOver
@@ -19,7 +19,7 @@ from group_coordinator.watching.observed.stored_groups import StoredGeneration, 
 from group_coordinator.watching.observed.teller import Teller
 from group_coordinator.watching.observed.transactions import AbortedCommits, Commits, PendingCommits, ReplacedCommits
 from schemas.consumer_group_history import GroupConverted
-from schemas.history import History, HistoryRecord, OffsetChange, OffsetsCommitted
+from schemas.history import History, HistoryRecord, OffsetChange, OffsetsCommitted, RecordingGap
 from schemas.observed_history import CoordinatorChanged, CoordinatorStalled, OffsetsRemoved
 from schemas.transaction_history import (
     TransactionalOffsetsAborted,
@@ -71,6 +71,7 @@ class GroupCommits:
         return OffsetChange(key.topic, key.partition, value.offset, before, value.leader_epoch, value.metadata)
 
 
+BEYOND = "it has gone on, and the records of the offsets topic end before that"
 _OF_COORDINATORS = (line_events.GroupLoaded, line_events.PartitionLoaded, line_events.GroupUnloaded)
 
 StepRecord = LogRecord | CommitRecord
@@ -91,6 +92,8 @@ class ObservedGroup:
         self._classic = ClassicGroup(self._tell, self.ahead, self._hints)
         self._modern: ModernGroup | None = None
         """While the group is not a classic one."""
+        self._is_lost = False
+        """The dump has ended, and the group has gone on."""
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_topic_names": {}}
@@ -99,11 +102,23 @@ class ObservedGroup:
         """Take the names of topics, which are not kept with the group."""
         self._topic_names = topic_names
 
-    def follow(self, items: Sequence[Item]) -> list[History]:
-        """Return the history that all known records and lines tell, in their order."""
+    def follow(self, items: Sequence[Item], end: DumpEnd | None = None) -> list[History]:
+        """Return the history that all known records and lines tell, in their order. `end`: no record comes later."""
         generations = stored_generations(items)
         self.ahead.tell(generations, last_forms(generations), Asked())
-        return self.go_through(items, 0, len(items))
+        if end is None:
+            return self.go_through(items, 0, len(items))
+        last = max((place for place, item in enumerate(items) if not isinstance(item, TimedLine)), default=-1)
+        self.ahead.end_at(last, end)
+        history = self.go_through(items, 0, last + 1)
+        if end.is_early and self._modern is not None and self._modern.is_moving:
+            self._lose_sight(end.of_dump_ms)
+        return history + self.go_through(items, last + 1, len(items))
+
+    def _lose_sight(self, at_ms: int | None = None) -> None:
+        """Note that the group has gone on, and that its records do not tell how."""
+        self._is_lost = True
+        self._tell.say(RecordingGap, at_ms=at_ms, certainty="not_known", reason=BEYOND)
 
     def go_through(self, items: Sequence[Item], begin: int, end: int) -> list[History]:
         """Return the history that these of the records and lines tell. Each step lies on one side of an end."""
@@ -161,9 +176,13 @@ class ObservedGroup:
 
     def _line(self, line: TimedLine, place: int, items: Sequence[Item]) -> None:
         event = line.line.event
-        if self._coordinator.is_past(line):
+        if self._coordinator.is_past(line) or self._is_lost:
             return
         self._tell.look_at(line)
+        is_moved_by = line_events.is_of_modern_group if self._modern is None else self._modern.is_moved_by
+        if self.ahead.is_beyond(line.at_ms) and is_moved_by(event):
+            self._lose_sight()
+            return
         is_confirmed, is_of_coordinator = self._are_confirmed(line, place, items)
         self._tell.is_confirmed = is_confirmed
         if not is_of_coordinator and isinstance(event, _OF_COORDINATORS):

@@ -91,6 +91,30 @@ class ModernGroup(Rebalances):
             case _:
                 pass
 
+    def is_moved_by(self, event: line_events.LineEvent) -> bool:
+        """Return whether a line tells of a change that no record of the group has."""
+        match event:
+            case line_events.EpochBumped():
+                return event.epoch > self._tell.generation_id
+            case line_events.TargetComputed():
+                return event.epoch > self._target_epoch
+            case line_events.StaticMemberAway():
+                current = self._current.get(event.member_id)
+                return current is not None and current.member_epoch != AWAY
+            case line_events.MemberDeparted() | line_events.MemberFencedOut():
+                return event.member_id in self.members
+            case line_events.StaticMemberReplaced():
+                return event.old_member_id in self.members
+            case line_events.GroupConverted():
+                return event.to_protocol == "classic"
+            case _:
+                return isinstance(event, line_events.RebalancePrepared | line_events.JoinPhaseEnded)
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether members are on their way to their targets."""
+        return self._is_unsettled or self._running is not None
+
     def convert(self, members: Mapping[str, MemberIdentity]) -> None:
         """Begin as a group that was a classic one with these members."""
         self._is_known = True

@@ -274,11 +274,12 @@ class Observer:
         """Follow these groups when news are taken next, if they lie on disk and commits of them wait."""
         self._touched.update((group_id, None) for group_id in group_ids if self._groups.has_later(group_id))
 
-    def whole(self) -> Iterator[History]:
-        """Yield the history of all groups that follows from all kept evidence: group by group, in order."""
-        self._estimate_skews()
-        for group_id in self._groups.ids():
-            yield from self._kept(self._groups.look(group_id)).follow()[1]
+    def whole(self, until_ms: int | None = None) -> Iterator[History]:
+        """Yield the history of all groups that follows from all kept evidence: group by group, in order. `until_ms`: no
+        record will come, and the last line was written then."""
+        for group_id in self.group_ids():
+            kept = self._kept(self._groups.look(group_id))
+            yield from kept.follow(self.standstill_evidence.dump_end(kept.partition, until_ms))[1]
 
     def group_ids(self) -> list[str]:
         """Return all groups, in order. The clocks of brokers' logs are estimated anew."""

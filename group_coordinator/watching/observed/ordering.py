@@ -277,7 +277,11 @@ def _anchor(index: Mapping[Token, Sequence[_Stored]], line: TimedLine) -> _Ancho
         return None
     records = index.get(token, ())
     if isinstance(event, line_events.StaticMemberReplaced):
-        records = [record for record in records if _has_replaced(event, record.members)]
+        # It is stored behind the last record that has the member's old id. Any other id may be its new one.
+        olds = [record.place for record in records if event.old_member_id in _ids(event, record)]
+        records = [
+            record for record in records if record.place > max(olds, default=-1) and _may_be(event, record, olds)
+        ]
     if not records:
         return None
     nearest = min(records, key=lambda record: (abs(record.timestamp_ms - line.at_ms), record.place))
@@ -289,6 +293,11 @@ def _anchor(index: Mapping[Token, Sequence[_Stored]], line: TimedLine) -> _Ancho
     return _Anchor(nearest.place, is_at_once=is_at_once, token=token, late_ms=late_ms)
 
 
-def _has_replaced(event: line_events.StaticMemberReplaced, members: Members) -> bool:
-    ids = [member["member_id"] for member in members if member.get("group_instance_id") == event.group_instance_id]
-    return event.old_member_id not in ids and event.member_id in (None, *ids)
+def _may_be(event: line_events.StaticMemberReplaced, record: _Stored, olds: Sequence[int]) -> bool:
+    """Return whether a record has the new id of a static member that is back. `olds`: places with its old one."""
+    return bool(olds) if event.member_id is None else event.member_id in _ids(event, record)
+
+
+def _ids(event: line_events.StaticMemberReplaced, record: _Stored) -> list[object]:
+    instance_id = event.group_instance_id
+    return [member["member_id"] for member in record.members if member.get("group_instance_id") == instance_id]

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from group_coordinator.watching.broker_logs import broker_lines as line_events
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
+from group_coordinator.watching.observed.ahead import DumpEnd
 
 _AFTER_MS = 1_000
 """So soon after the standstill members expire ..."""
@@ -110,6 +111,8 @@ class Standstills:
         self._expiries: dict[int, dict[Expiry, None]] = {}
         self._active: dict[int, dict[int, None]] = {}
         """Partition -> the ticks in which it got records."""
+        self._last_ms: dict[int, int] = {}
+        """Partition -> the latest time of its records, since the start."""
 
     def line(self, line: BrokerLine) -> None:
         """Take a line of a broker's log."""
@@ -124,6 +127,13 @@ class Standstills:
     def record(self, partition: int, timestamp_ms: int) -> None:
         """Note when a record was written."""
         _keep(self._active.setdefault(partition, {}), timestamp_ms // _TICK_MS)
+        self._last_ms[partition] = max(timestamp_ms, self._last_ms.get(partition, 0))
+
+    def dump_end(self, partition: int, lines_until_ms: int | None) -> DumpEnd | None:
+        """Return where the records end, as far as a group of this partition goes; None where more may come."""
+        if lines_until_ms is None:
+            return None
+        return DumpEnd(self._last_ms.get(partition, 0), max(self._last_ms.values(), default=0), lines_until_ms)
 
     def state(self) -> StandstillState:
         """Return all that is kept."""
