@@ -60,6 +60,7 @@ def told_by_records(
         for group in following.groups
         if is_whole(group, following.end_ms or 0, are_records_whole=partitions.get(group.group_id) not in gaps)
         or _begins_before(group, compacted_until_ms.get(partitions.get(group.group_id, -1), 0))
+        or _goes_on(group, following.covered.records_until_ms)
     }
     return tuple(record for record in observed.history if record.group_id not in followed)
 
@@ -85,6 +86,16 @@ def _begins_before(group: FollowedGroup, compacted_ms: int) -> bool:
     """Return whether request logs have a group from its birth on, and records only since later: these know less."""
     is_known = bool(group.parts) and group.parts[0].beginning is None and _are_owners_named(group)
     return is_known and group.requests[0].logged.arrival_us // 1000 < compacted_ms
+
+
+def _goes_on(group: FollowedGroup, records_until_ms: int) -> bool:
+    """Return whether request logs have a group from its birth to their end, and the dump was taken before: it knows
+    less, although it may name topics that are known by their ids here."""
+    if group.requests[-1].logged.handled_us // 1000 <= records_until_ms:
+        return False
+    return [(part.beginning, part.gap) for part in group.parts] == [(None, None)] and not any(
+        disagreement.kind in ("answer", "log") for disagreement in group.parts[0].result.disagreements
+    )
 
 
 def _is_of_the_end(disagreement: Disagreement, end_ms: int) -> bool:

@@ -107,6 +107,8 @@ class Following(Struct, kw_only=True):
     """Requests that no group ever saw: why -> how many."""
     end_ms: int | None = None
     """When the log ends; None: there is nothing in it."""
+    covered: Covered = Covered()
+    """Of which time the other sources tell."""
 
     @property
     def is_anything_known(self) -> bool:
@@ -144,13 +146,15 @@ def follow(
     interruptions = Interruptions(loads, _standstills_ms(log))
     settings = settings_of(given_settings, groups, dict(records or {}), told_settings, shown, interruptions)
     entries = None if logs is None else logs.entries
-    follower = _Follower(log, settings, records, entries, loads, covered_of(groups, records or {}, logs))
+    covered = covered_of(groups, records or {}, logs)
+    follower = _Follower(log, settings, records, entries, loads, covered)
     follower.ends, follower.compacted_until_ms = with_markers(follower.ends, markers), compacted_until_ms or {}
     return Following(
         settings=settings,
         groups=[follower.follow(group_id, requests) for group_id, requests in groups.items()],
         set_aside=set_aside,
         end_ms=None if log.end_us is None else log.end_us // 1000,
+        covered=covered,
     )
 
 

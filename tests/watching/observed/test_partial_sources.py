@@ -28,7 +28,7 @@ def taken_earlier(line: str, moment: str, at_ms: int) -> bool:
     return bool(json.loads(line)["timestamp_ms"] < at_ms)
 
 
-@pytest.mark.parametrize("name", ["lifecycle-3.4", "roll-4.2", "old-3.9"])
+@pytest.mark.parametrize("name", ["lifecycle-3.4", "roll-4.2", "old-3.9", "consumer-protocol", "rack-4.0"])
 @pytest.mark.parametrize(
     ("source", "suffix", "kept"),
     [(LOGS, "server.log.gz", rotated), (DUMP, "offsets.jsonl.gz", taken_earlier)],
