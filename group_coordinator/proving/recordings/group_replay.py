@@ -307,6 +307,7 @@ class GroupReplay:
         return own_slack_ms if exact else own_slack_ms + LATE_MS
 
     def _check_record(self, record: LogRecord) -> None:
+        before = self._group_metadata
         if record.key.startswith(GROUP_METADATA_PREFIX):
             self._group_metadata = record.value
         if self._clock_ms <= self._expected.covered.records_since_ms:
@@ -317,7 +318,9 @@ class GroupReplay:
             logged = self._handled.request.logged
             slack_ms = max(slack_ms, min((logged.ready_us - logged.arrival_us) // 1000 + CLOCK_MS, LONG_STALL_MS))
         is_old = bool(self._steps) and is_of_old_broker(self._steps[self._last_step].request.logged.connection)
-        disagreement = self._records.compare(record, slack_ms, self._at_us, is_of_old_broker=is_old)
+        disagreement = self._records.compare(
+            record, slack_ms, self._at_us, is_of_old_broker=is_old, before=before
+        )
         if disagreement is not None and self._expected.covered.has_record(self._clock_ms):
             self.disagreements.append(disagreement)
 

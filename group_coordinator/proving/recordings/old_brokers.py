@@ -1,14 +1,15 @@
 """The habits of the group coordinator before Kafka 4 (in Scala, the default to 3.9), where they are not those of 4.3.
 
-Its decisions are the same but for rarities. It keeps a new group in memory alone, answers and writes the partitions of
-one commit in the order of a hash map, and does not tell members' data while their group is not stable.
+Its decisions are the same but for rarities. It keeps a group in memory alone that nobody has joined, and writes no end
+of it; it answers and writes the partitions of one commit in the order of a hash map, and does not tell members' data
+while their group is not stable.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from schemas.records import GroupMetadataValue, decode_record
+from schemas.records import GroupMetadataKey, GroupMetadataValue, decode_record
 
 Json = dict[str, Any]
 
@@ -47,6 +48,15 @@ def sorted_topics(topics: list[Json]) -> list[Json]:
         for topic in topics
     ]
     return sorted(ordered, key=lambda topic: str(topic.get("name") or topic.get("topicId")))
+
+
+def is_unwritten(key: bytes, value: bytes | None, before: bytes | None) -> bool:
+    """Return whether the old coordinator does not write this record: that of a group which nobody has joined yet, or of
+    its end. `before`: the record of the group until then."""
+    if not isinstance(decode_record(key, value)[0], GroupMetadataKey):
+        return False
+    of_group = value or before
+    return of_group is None or is_kept_in_memory(key, of_group)
 
 
 def is_kept_in_memory(key: bytes, value: bytes | None) -> bool:

@@ -8,7 +8,7 @@ from coordinator_state import LogRecord
 from group_coordinator.proving.recordings.consumer_records import describe_record, has_no_order, same_record
 from group_coordinator.proving.recordings.expectations import NOTHING, Disagreement, record_disagreement
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
-from group_coordinator.proving.recordings.old_brokers import is_kept_in_memory
+from group_coordinator.proving.recordings.old_brokers import is_unwritten
 from schemas.wire import INT16
 
 RESYNC_ENTRIES = 6
@@ -26,9 +26,9 @@ class RecordCursor:
         """Records beyond the next one that came out already: an old broker writes those of one commit in any order."""
 
     def compare(
-        self, record: LogRecord, slack_ms: int, at_us: int, *, is_of_old_broker: bool
+        self, record: LogRecord, slack_ms: int, at_us: int, *, is_of_old_broker: bool, before: bytes | None
     ) -> Disagreement | None:
-        """Compare a record with the broker's next one."""
+        """Compare a record with the broker's next one. `before`: the last record of the group itself."""
         records, number = self._records, self.next
         if records is None:
             return None
@@ -37,7 +37,7 @@ class RecordCursor:
         if disagreement is None:
             self._go_on(1)
             return None
-        if is_of_old_broker and is_kept_in_memory(record.key, record.value):
+        if is_of_old_broker and is_unwritten(record.key, record.value, before):
             return None
         is_unordered = is_of_old_broker or has_no_order(record.key, record.value)
         if is_unordered and self._take_of_same_commit(record, records, slack_ms):

@@ -101,3 +101,14 @@ def test_a_verification_says_so_at_its_top(tmp_path: Path) -> None:
     assert report.agrees
     first, *_ = report.lines()
     assert first.startswith("doubtful: 1 lines of the offsets log cannot be read")
+
+
+def test_a_group_of_offsets_alone_leaves_no_record_of_its_end_at_an_old_broker() -> None:
+    """Kafka 2.8 wrote the ends of its offsets when it was deleted, and kept the group itself in memory alone."""
+    stem = FIXTURES.parent / "deleted_offsets"
+    report = verify_recording(
+        sorted(stem.parent.glob(f"{stem.name}.*.request.log.gz")), Path(f"{stem}.offsets.jsonl.gz")
+    )
+    told = "\n".join(report.lines())
+    assert "group tool: offsets log" not in told, told
+    assert "24 equal" in told
