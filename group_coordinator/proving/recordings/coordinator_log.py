@@ -64,6 +64,7 @@ class LogEntry(Struct, frozen=True):
         return f"{'; '.join(parts)} (at {self.time_ms})"
 
 
+EMPTY = "group is empty"
 _LEFT = "members left"
 _REJOINED = "member rejoined or changed"
 _CONVERTED = "group converted"
@@ -147,7 +148,7 @@ def _place(entries: list[LogEntry], entry: LogEntry) -> int:
             if entry.time_ms - earlier.time_ms > LEAVE_MS:
                 break
             starts = (earlier.kind, earlier.cause, earlier.member_ids) == ("rebalance starts", _LEFT, entry.member_ids)
-            if starts or earlier.kind == "group is empty":
+            if starts or earlier.kind == EMPTY:
                 place = len(entries) - back
     return place
 
@@ -160,7 +161,7 @@ def _entry_of_line(line: BrokerLine) -> LogEntry | None:
         case line_events.JoinPhaseEnded():
             return LogEntry(ms, "join phase ends", event.generation_id, count=event.members)
         case line_events.GroupEmptied():
-            return LogEntry(ms, "group is empty", event.generation_id)
+            return LogEntry(ms, EMPTY, event.generation_id)
         case line_events.AssignmentTaken():
             member_ids = frozenset() if event.leader_id is None else frozenset({event.leader_id})
             return LogEntry(ms, "assignment received", event.generation_id, member_ids=member_ids, count=event.members)
@@ -205,7 +206,7 @@ def entry_of_history(record: History, *, in_consumer_group: bool) -> LogEntry | 
         case JoinPhaseCompleted():
             return LogEntry(record.time_ms, "join phase ends", record.generation_id, count=len(record.members))
         case GroupEmpty():
-            return None if in_consumer_group else LogEntry(record.time_ms, "group is empty", record.generation_id)
+            return None if in_consumer_group else LogEntry(record.time_ms, EMPTY, record.generation_id)
         case AssignmentReceived():
             member_ids = frozenset({record.leader_id})
             return LogEntry(

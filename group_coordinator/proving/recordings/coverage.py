@@ -7,14 +7,15 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from group_coordinator.proving.recordings.coordinator_log import CoordinatorLogs
+from group_coordinator.proving.recordings.coordinator_log import EMPTY, CoordinatorLogs
 from group_coordinator.proving.recordings.expectations import LATE_MS, Covered
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from schemas.messages import OffsetCommitRequest
 
 TAKEN_EARLIER = 3
-"""With so many commits behind its last record a dump was taken earlier; else what seems to be missing at its end is."""
+"""With so many commits, or lines of groups that were left by all, behind its last record a dump was taken earlier; else
+what seems to be missing at its end is."""
 
 
 def covered_of(
@@ -31,6 +32,8 @@ def covered_of(
         for request in requests
         if request.logged.handled_us > last_ms * 1000
     )
+    for entries in () if logs is None else logs.entries.values():
+        later += sum(entry.kind == EMPTY and entry.time_ms > last_ms + LATE_MS for entry in entries)
     return replace(covered, records_until_ms=last_ms) if last_ms and later >= TAKEN_EARLIER else covered
 
 

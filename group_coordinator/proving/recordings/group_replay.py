@@ -72,7 +72,7 @@ class GroupReplay:
         self._coordinator = GroupCoordinator(group_id, config, group=group)
         self._expected = expected
         self._steps = steps
-        self._clock_ms = state.clock_ms
+        self._clock_ms = self._moment_ms = state.clock_ms
         self._waiting = dict.fromkeys(state.waiting)
         self._by_request = {steps[index].request.request_id: steps[index] for index in state.waiting}
         self._records = RecordCursor(expected.records, state.next_record, state.taken_records)
@@ -155,16 +155,16 @@ class GroupReplay:
 
     def advance_to(self, clock_ms: int) -> None:
         """Fire the timers that are due, one after the other; then compare with what the broker has done by then."""
-        moment_ms = self._clock_ms
+        self._moment_ms = self._clock_ms
         self._move_session_ends(clock_ms)
         while (deadline_ms := self._coordinator.next_deadline_ms()) is not None and deadline_ms <= clock_ms:
-            self._prepare_election(moment_ms)
+            self._prepare_election(self._moment_ms)
             self._prepare_expiration(deadline_ms)
             self._take_out_silent(deadline_ms)
             self._coordinator.advance_to(deadline_ms)
-            moment_ms = max(moment_ms, deadline_ms)
+            self._moment_ms = max(self._moment_ms, deadline_ms)
             self._check(self._coordinator.take_outputs())
-        self._clock_ms = clock_ms
+        self._clock_ms = self._moment_ms = clock_ms
         self._check_overdue(clock_ms)
 
     def _move_session_ends(self, clock_ms: int) -> None:
@@ -321,7 +321,7 @@ class GroupReplay:
         disagreement = self._records.compare(
             record, slack_ms, self._at_us, is_of_old_broker=is_old, before=before
         )
-        if disagreement is not None and self._expected.covered.has_record(self._clock_ms):
+        if disagreement is not None and self._expected.covered.has_record(self._moment_ms):
             self.disagreements.append(disagreement)
 
     def _check_history(self, record: History) -> None:
