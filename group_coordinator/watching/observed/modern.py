@@ -181,7 +181,8 @@ class ModernGroup(Rebalances):
         joined = [member for member in step.members.values() if member is not None]
         # Who has an expression alone waits for it to be resolved. Else a step without an epoch is what compaction left.
         asks_by_name = any(member.subscribed_topics for member in joined)
-        is_new = not asks_by_name if step.epoch is None else step.epoch <= step.first_epoch
+        is_without_epoch = not asks_by_name and not self._hints.assignors
+        is_new = is_without_epoch if step.epoch is None else step.epoch <= step.first_epoch
         if joined and is_new:
             self._was_empty = True
             self._last_cause = self._tell.say(GroupCreated)
@@ -296,6 +297,8 @@ class ModernGroup(Rebalances):
                 self._targets[member_id] = topics
         if step.target_epoch is not None:
             self._target_epoch = step.target_epoch
+            if self._tell.generation_id == 0:
+                return  # the epoch's record was compacted since, and whom it was for may be with it
             if not self.members and step.epoch == step.target_epoch and not step.is_timed and not step.is_poll:
                 return  # with its last member a group's assignment ends, from Kafka 4.4 on: nothing was computed
             self._is_unsettled |= self._running is None  # as history has it with this record
