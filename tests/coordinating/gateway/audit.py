@@ -37,12 +37,15 @@ class Audit(Struct):
     problems: list[str]
 
 
-def audit(doings: dict[str, Doings], history: Iterable[History]) -> Audit:
-    """Hold what the coordinator wrote against what was done."""
+def audit(doings: dict[str, Doings], history: Iterable[History], apart: Collection[str] = ()) -> Audit:
+    """Hold what the coordinator wrote against what was done. `apart`: groups that are not held against anything; their
+    records count in positions."""
     result = Audit(Counter(), [])
     joined: Counter[str] = Counter()
     rebalanced_ms: dict[str, int] = {}
     for position, record in enumerate(history):
+        if record.group_id in apart:
+            continue
         done = doings.get(record.group_id)
         if done is None:
             result.problems.append(f"{record.group_id} is nobody's group")

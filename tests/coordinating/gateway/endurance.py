@@ -37,7 +37,7 @@ from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_
 from schemas.events import encode_json
 from schemas.history import History, RebalanceStarted, decode_history
 from tests.coordinating.gateway.answer_audit import wait_for_the_query
-from tests.coordinating.gateway.audit import Doings, audit, lost
+from tests.coordinating.gateway.audit import audit, lost
 from tests.coordinating.gateway.clients.consumers import GO_LIBRARIES, Library
 from tests.coordinating.gateway.commands import Command
 from tests.coordinating.gateway.endurance_groups import PARTITIONS, PATIENCE_S, Group, Records
@@ -236,7 +236,7 @@ class Endurance:
         for loops in self._loops:
             problems += loops.problems(self._records.produced, PATIENCE_S)
         of_loops = {loops.name for loops in self._loops}  # they begin anew when something fails
-        result = audit(self._doings(), [record for record in self.history if record.group_id not in of_loops])
+        result = audit({group.name: group.doings for group in self._groups}, self.history, apart=of_loops)
         reads = sum(len(group.read()) for group in self._groups)
         again = sum(len(group.read()) - len(set(group.read())) for group in self._groups)
         say(
@@ -253,9 +253,6 @@ class Endurance:
             + ", ".join(f"{count} {trigger}" for trigger, count in result.rebalances.most_common())
         )
         return problems + result.problems
-
-    def _doings(self) -> dict[str, Doings]:
-        return {group.name: group.doings for group in self._groups}
 
     def _hear(self, messages: list[Message]) -> None:
         self.history += [decode_history(value) for message in messages if (value := message.value()) is not None]

@@ -67,6 +67,13 @@ def test_clients_in_go_are_excused_while_their_gateway_is_away_and_not_else() ->
     assert audit({"g": Doings(started={"a"}, gave_up={"b"}, away=range(1, 4))}, history).problems
 
 
+def test_records_of_groups_that_stand_apart_count_where_the_gateway_was_away() -> None:
+    apart = structs.replace(joined("b"), group_id="loops")
+    history = [apart, joined("a"), apart, MemberLeft(**_COMMON, member=who("a"))]
+    assert audit({"g": Doings(started={"a"}, gave_up={"a"}, away=range(3, 4))}, history, apart={"loops"}).problems == []
+    assert audit({"g": Doings(started={"a"}, gave_up={"a"}, away=range(1, 3))}, history, apart={"loops"}).problems
+
+
 @pytest.mark.parametrize(
     ("history", "told"),
     [
