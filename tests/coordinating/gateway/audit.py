@@ -8,12 +8,26 @@ from collections.abc import Collection, Iterable, Iterator
 
 from msgspec import Struct
 
-from schemas.history import History, MemberDropped, MemberExpired, MemberJoined, MemberLeft, RebalanceStarted
+from schemas.history import (
+    History,
+    JoinPhaseCompleted,
+    LeaderElected,
+    MemberDropped,
+    MemberExpired,
+    MemberJoined,
+    MemberLeft,
+    RebalanceCompleted,
+    RebalanceStarted,
+)
 
-_FOLLOW_UPS = frozenset({"leader_rejoined", "member_changed"})
-"""What cooperative members do when they have given up partitions (KIP-429), and never else."""
+_REJOINS = frozenset({"leader_rejoined", "member_changed"})
+"""What a member begins that is there already."""
 FOLLOW_UP_MS = 60_000
-"""So long after another rebalance of their group at most."""
+"""Cooperative members do it when they have given up partitions (KIP-429): so long after the end of the rebalance that
+took them at most."""
+SYNC_TIMEOUT_MS = 30_000
+"""Clients in Java do it when their SyncGroup has had no answer for so long, since the leader died after its JoinGroup.
+"""
 
 
 class Doings(Struct):
@@ -25,8 +39,32 @@ class Doings(Struct):
     killed: set[str] = set()
     gave_up: set[str] = set()
     """Clients in Go whose gateway was away: these drop their membership when nobody listens."""
+    looked_anew: set[str] = set()
+    """Clients in Java 4 whose gateway was away: where no address answers they forget what topics there are, and one
+    that leads joins again."""
     away: range = range(0)
     """Where in the history that was, until all had come back."""
+
+
+class _Course(Struct):
+    """How far the last rebalance of a group has come, by the times at which that was written."""
+
+    leader: str | None = None
+    """Its client id."""
+    completed_ms: int | None = None
+    joined_ms: int | None = None
+
+    def note(self, record: History) -> None:
+        """Take what a record of the group says of it."""
+        match record:
+            case RebalanceCompleted():
+                self.completed_ms = record.timestamp_ms
+            case JoinPhaseCompleted():
+                self.joined_ms = record.timestamp_ms
+            case LeaderElected():
+                self.leader = record.leader.client_id
+            case _:
+                pass
 
 
 class Audit(Struct):
@@ -42,7 +80,7 @@ def audit(doings: dict[str, Doings], history: Iterable[History], apart: Collecti
     records count in positions."""
     result = Audit(Counter(), [])
     joined: Counter[str] = Counter()
-    rebalanced_ms: dict[str, int] = {}
+    courses: dict[str, _Course] = {}
     for position, record in enumerate(history):
         if record.group_id in apart:
             continue
@@ -50,15 +88,14 @@ def audit(doings: dict[str, Doings], history: Iterable[History], apart: Collecti
         if done is None:
             result.problems.append(f"{record.group_id} is nobody's group")
             continue
-        excused = done.gave_up if position in done.away else set()
+        is_away = position in done.away
+        excused = done.gave_up if is_away else set()
+        course = courses.setdefault(record.group_id, _Course())
+        course.note(record)
         match record:
             case RebalanceStarted():
                 result.rebalances[record.trigger] += 1
-                since_ms = record.time_ms - rebalanced_ms.get(record.group_id, -FOLLOW_UP_MS)
-                rebalanced_ms[record.group_id] = record.time_ms
-                if not _is_explained(
-                    record, done, excused, is_follow_up=done.is_cooperative and since_ms < FOLLOW_UP_MS
-                ):
+                if not (_is_explained(record, done, excused) or _is_rejoin(record, done, course, is_away=is_away)):
                     result.problems.append(
                         f"{record.group_id}: a rebalance for no reason that is known: {record.reason}"
                     )
@@ -81,15 +118,27 @@ def audit(doings: dict[str, Doings], history: Iterable[History], apart: Collecti
     return result
 
 
-def _is_explained(record: RebalanceStarted, done: Doings, excused: set[str], *, is_follow_up: bool) -> bool:
+def _is_explained(record: RebalanceStarted, done: Doings, excused: set[str]) -> bool:
     if record.member is None:
         return False
     if record.member.client_id in excused:
         return True
-    if record.trigger in _FOLLOW_UPS:
-        return is_follow_up
     causes = {"member_joined": done.started, "member_left": done.closed, "member_expired": done.killed | done.closed}
     return record.member.client_id in causes.get(record.trigger, ())
+
+
+def _is_rejoin(record: RebalanceStarted, done: Doings, course: _Course, *, is_away: bool) -> bool:
+    """Whether a member that is there already has cause to join again."""
+    if record.trigger not in _REJOINS or record.member is None:
+        return False
+    if is_away and record.member.client_id == course.leader and course.leader in done.looked_anew:
+        return True
+    if record.interrupts is not None:  # nobody has an assignment yet
+        waited_ms = record.timestamp_ms - (course.joined_ms or record.timestamp_ms)
+        return course.leader in done.killed | done.closed and waited_ms >= SYNC_TIMEOUT_MS
+    if not done.is_cooperative or course.completed_ms is None:
+        return False
+    return record.timestamp_ms - course.completed_ms < FOLLOW_UP_MS
 
 
 def lost(produced: int, read: Collection[int]) -> Iterator[str]:

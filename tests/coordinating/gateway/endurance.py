@@ -3,10 +3,11 @@
 Everything as in service: a broker, `group-coordinator run` and `group-coordinator gateway`, each a process. All the
 while records flow into a topic of each group, and consumers are closed, killed and started again. In the middle
 everybody holds still and the coordinator is killed (kill -9) and started again: nobody may lose a partition by it. Then
-the gateway is: nobody may, but in groups with clients in Go, which give up their membership where nobody listens. At
-the end every rebalance of the history must be somebody's doing, and every record read. Beside them a group of
-each of librdkafka, Java and franz-go consumes, transforms and produces in transactions: its loops are killed, too, and
-every record must come out once.
+the gateway is: nobody may, but in groups with clients in Go, which give up their membership where nobody listens, and
+in those that a client in Java leads, which forgets there what topics there are and joins again. At the end every
+rebalance of the history must be somebody's doing, and every record read. Beside them a group of each of librdkafka,
+Java and franz-go consumes, transforms and produces in transactions: its loops are killed, too, and every record must
+come out once.
 
 With `--away-minutes 10` a responder answers, which is a process of its own, too, and the coordinator stays away for so
 long: nobody may lose a partition or get an error after which it does not ask again, and when it is back it must give
@@ -35,7 +36,7 @@ from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from schemas.events import encode_json
-from schemas.history import History, RebalanceStarted, decode_history
+from schemas.history import History, LeaderElected, RebalanceStarted, decode_history
 from tests.coordinating.gateway.answer_audit import wait_for_the_query
 from tests.coordinating.gateway.audit import audit, lost
 from tests.coordinating.gateway.clients.consumers import GO_LIBRARIES, Library
@@ -133,8 +134,8 @@ class Endurance:
         problems = self._disturbs_nobody("the coordinator is killed and started again", self._restart_coordinator)
         problems += self._judge_answers() if self._away_minutes else []
         away_from = len(self.history)
-        problems += self._disturbs_nobody("the gateway is started again", self._restart_gateway, excused=GO_LIBRARIES)
-        self._excuse_clients_in_go(away_from)
+        problems += self._disturbs_nobody("the gateway is started again", self._restart_gateway, is_excused=self._feels)
+        self._excuse(away_from)
         self._churn(self._minutes / 2)
         self._settle()
         self._records.stop()
@@ -162,11 +163,13 @@ class Endurance:
             group.settle()
         say("all groups are complete and share their partitions")
 
-    def _disturbs_nobody(self, name: str, do: Callable[[], None], excused: tuple[Library, ...] = ()) -> list[str]:
+    def _disturbs_nobody(
+        self, name: str, do: Callable[[], None], is_excused: Callable[[Group], bool] = lambda _: False
+    ) -> list[str]:
         self._settle()
         time.sleep(STILL_S)  # who was killed a while ago expires before
         self._settle()
-        groups = [group for group in self._groups if not set(excused) & set(group.libraries)]
+        groups = [group for group in self._groups if not is_excused(group)]
         watched = [member for group in groups for member in group.members.values()]
         event_counts = {member.name: len(member.events) for member in watched}
         rebalances = self._rebalances(groups)
@@ -212,12 +215,23 @@ class Endurance:
         self._gateway.stop()
         self._gateway.start()
 
-    def _excuse_clients_in_go(self, away_from: int) -> None:
-        """From there in the history until now they may have come anew."""
+    def _feels(self, group: Group) -> bool:
+        """Whether a gateway that is away moves it."""
+        leaders = [
+            record.leader
+            for record in self.history
+            if isinstance(record, LeaderElected) and record.group_id == group.name
+        ]
+        library = {member.name: member.library for member in group.all}[leaders[-1].client_id]
+        return library == "java" or bool(set(GO_LIBRARIES) & set(group.libraries))
+
+    def _excuse(self, away_from: int) -> None:
+        """From there in the history until now clients in Go may have come anew, and leaders in Java again."""
         self._settle()
         for group in self._groups:
             # All that were ever there: a static member is known by the client id that it came with first.
             group.doings.gave_up = {member.name for member in group.all if member.library in GO_LIBRARIES}
+            group.doings.looked_anew = {member.name for member in group.all if member.library == "java"}
             group.doings.away = range(away_from, len(self.history))
 
     def _judge(self) -> list[str]:

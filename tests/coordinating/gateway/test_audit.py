@@ -7,8 +7,19 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from schemas.history import Cause, History, MemberExpired, MemberIdentity, MemberJoined, MemberLeft, RebalanceStarted
-from tests.coordinating.gateway.audit import FOLLOW_UP_MS, Doings, audit, lost
+from schemas.history import (
+    Cause,
+    History,
+    JoinPhaseCompleted,
+    LeaderElected,
+    MemberExpired,
+    MemberIdentity,
+    MemberJoined,
+    MemberLeft,
+    RebalanceCompleted,
+    RebalanceStarted,
+)
+from tests.coordinating.gateway.audit import FOLLOW_UP_MS, SYNC_TIMEOUT_MS, Doings, audit, lost
 
 _COMMON: dict[str, Any] = {
     "group_id": "g", "epoch": 1, "seq": 1, "time_ms": 0, "timestamp_ms": 0, "generation_id": 1,
@@ -20,11 +31,32 @@ def who(client_id: str) -> MemberIdentity:
     return MemberIdentity(member_id=f"{client_id}-id", client_id=client_id, client_host="/h")
 
 
-def started(trigger: Any, client_id: str) -> History:
+def started(trigger: Any, client_id: str, interrupts: int | None = None) -> History:
     return RebalanceStarted(
         **_COMMON, trigger=trigger, member=who(client_id), reason="a reason", initial=False, waiting_for=(),
-        deadline_ms=0, interrupts=None,
+        deadline_ms=0, interrupts=interrupts,
     )  # fmt: skip
+
+
+def completed(outcome: Any = "stable") -> History:
+    return RebalanceCompleted(
+        **_COMMON, rebalance=1, outcome=outcome, trigger="member_joined", started_ms=0, duration_ms=0, join_ms=0,
+        waited_for=(), slowest=None, dropped=(),
+    )  # fmt: skip
+
+
+def join_phase_completed() -> History:
+    return JoinPhaseCompleted(
+        **_COMMON, rebalance=1, duration_ms=0, members=(), waited_for=(), slowest=None, dropped=()
+    )
+
+
+def elected(client_id: str) -> History:
+    return LeaderElected(**_COMMON, leader=who(client_id), previous_leader_id=None, reason="first_member")
+
+
+def at(time_ms: int, record: History) -> History:
+    return structs.replace(record, timestamp_ms=time_ms)
 
 
 def joined(client_id: str) -> History:
@@ -51,13 +83,25 @@ def test_what_was_done_is_explained() -> None:
 
 def test_members_that_cooperate_rejoin_after_a_rebalance_and_else_never() -> None:
     doings = Doings(is_cooperative=True, started={"a"})
-    history = [started("member_joined", "a"), started("leader_rejoined", "a"), started("member_changed", "a")]
-    assert audit({"g": doings}, history).problems == []
-    assert audit({"g": doings}, history[1:2]).problems, "there was none before it"
-    assert audit({"g": doings}, [history[0], structs.replace(history[1], time_ms=FOLLOW_UP_MS)]).problems, (
-        "it was long ago"
-    )
+    long_ms = 10 * FOLLOW_UP_MS
+    history = [
+        started("member_joined", "a"), at(long_ms, completed()), at(long_ms + 1, started("leader_rejoined", "a")),
+        at(long_ms + 2, completed()), at(long_ms + 3, started("member_changed", "a")),
+    ]  # fmt: skip
+    assert audit({"g": doings}, history).problems == [], "a rebalance that waited for somebody has just ended"
+    assert audit({"g": doings}, history[2:3]).problems, "there was none before it"
+    assert audit({"g": doings}, [*history[:2], at(long_ms + FOLLOW_UP_MS, history[2])]).problems, "it was long ago"
     assert audit({"g": Doings(started={"a"})}, history).problems, "only those that cooperate"
+
+
+def test_members_rejoin_when_a_leader_that_died_leaves_their_sync_unanswered_for_long() -> None:
+    doings = {"g": Doings(started={"a", "dead", "alive"}, killed={"dead"})}
+    long_ms, rejoin = 1 + SYNC_TIMEOUT_MS, started("member_changed", "a", interrupts=1)
+    begun = [started("member_joined", "a"), elected("dead"), at(1, join_phase_completed())]
+    assert audit(doings, [*begun, at(long_ms, completed("interrupted")), at(long_ms, rejoin)]).problems == []
+    assert audit(doings, [*begun, at(long_ms - 1, rejoin)]).problems, "it was not long"
+    assert audit(doings, [*begun, elected("alive"), at(long_ms, rejoin)]).problems, "the leader lives"
+    assert audit(doings, [*begun, at(long_ms, started("member_changed", "a"))]).problems, "all had their answers"
 
 
 def test_clients_in_go_are_excused_while_their_gateway_is_away_and_not_else() -> None:
@@ -72,6 +116,16 @@ def test_records_of_groups_that_stand_apart_count_where_the_gateway_was_away() -
     history = [apart, joined("a"), apart, MemberLeft(**_COMMON, member=who("a"))]
     assert audit({"g": Doings(started={"a"}, gave_up={"a"}, away=range(3, 4))}, history, apart={"loops"}).problems == []
     assert audit({"g": Doings(started={"a"}, gave_up={"a"}, away=range(1, 3))}, history, apart={"loops"}).problems
+
+
+def test_leaders_in_java_rejoin_while_their_gateway_is_away_and_do_nothing_else() -> None:
+    doings = {"g": Doings(started={"a"}, looked_anew={"a"}, away=range(2))}
+    assert audit(doings, [elected("a"), started("member_changed", "a")]).problems == []
+    assert audit(doings, [elected("a"), started("leader_rejoined", "a")]).problems == []
+    assert audit(doings, [elected("a"), completed(), started("leader_rejoined", "a")]).problems, "it is back"
+    assert audit(doings, [elected("b"), started("member_changed", "a")]).problems, "another one leads"
+    assert audit(doings, [elected("b"), started("leader_rejoined", "b")]).problems, "it is another library's"
+    assert audit(doings, [elected("a"), MemberLeft(**_COMMON, member=who("a"))]).problems
 
 
 @pytest.mark.parametrize(
