@@ -25,7 +25,8 @@ from schemas.transaction_messages import TransactionLogPosition
 _PRODUCER_BYTES, _GROUP_BYTES = 400, 120
 """What an open producer, and a group of one, take in memory beside their names."""
 _GREEDY_SHARE = 16
-"""Where more than half of the room is taken, a group that has more than this part of it gets no more."""
+"""No transaction takes more than this part of the room: its end is an event to each of its groups, all written at once.
+Where more than half of the room is taken, a group that has more than this part of it gets no more."""
 
 
 class OpenTransaction(Struct):
@@ -37,6 +38,8 @@ class OpenTransaction(Struct):
     """When its first commit was appended."""
     groups: dict[str, None] = field(default_factory=dict)
     """In the order in which they first appear."""
+    room_bytes: int = 0
+    """What it takes of the room."""
 
 
 class GroupEventBytes(Struct, frozen=True):
@@ -111,8 +114,12 @@ class TransactionFold:
         growth = self._growth(record.producer_id, group_id, request.transactional_id)
         if self.open_bytes + growth > self._open_bytes_max:
             raise ValueError(f"open transactions take {self.open_bytes} bytes already, of {self._open_bytes_max}")
+        greedy_bytes = self._open_bytes_max // _GREEDY_SHARE
+        transaction = self.open.get(record.producer_id)
+        if growth and transaction is not None and transaction.room_bytes + growth > greedy_bytes:
+            raise ValueError(f"its transaction takes {transaction.room_bytes} bytes already, of {greedy_bytes}")
         has = self._bytes_of.get(group_id, 0)
-        if growth and self.open_bytes > self._open_bytes_max // 2 and has > self._open_bytes_max // _GREEDY_SHARE:
+        if growth and self.open_bytes > self._open_bytes_max // 2 and has > greedy_bytes:
             raise ValueError(f"open transactions of its group take {has} bytes already, of {self._open_bytes_max}")
         return group_id, envelope, request
 
@@ -130,6 +137,7 @@ class TransactionFold:
             record.producer_id, OpenTransaction(transactional_id, record.offset, record.timestamp_ms)
         )
         transaction.groups[group_id] = None
+        transaction.room_bytes += growth
 
     def _end(self, record: RawRecord, *, committed: bool) -> list[GroupEventBytes]:
         transaction = self.open.pop(record.producer_id, None)

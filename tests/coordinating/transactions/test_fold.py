@@ -129,6 +129,19 @@ def test_a_group_that_opens_very_many_leaves_room_for_others() -> None:
     assert len(taken(folded, commit(5_000, "greedy"))) == 1, "it goes on when its transactions have ended"
 
 
+def test_a_transaction_with_very_many_groups_leaves_room_for_others_and_has_an_end_that_can_be_written() -> None:
+    folded = fold(open_bytes_max=100_000)
+    opened = taken(folded, *[commit(number, f"g{number}") for number in range(1_000)])
+    assert 2 <= len(opened) < 60
+    assert folded.refusals == 1_000 - len(opened)
+    assert "its transaction" in (folded.refused or "")
+    assert len(taken(folded, commit(1_000, "g0"))) == 1, "a group that it has takes no more room"
+    others = [commit(2_000 + number, f"h{number}", producer_id=2_000 + number) for number in range(50)]
+    assert len(taken(folded, *others)) == 50
+    assert len(taken(folded, end(3_000))) == len(opened)
+    assert len(taken(folded, commit(4_000, "g999"))) == 1, "it goes on in its next transaction"
+
+
 def test_it_reads_on_from_the_first_commit_of_what_is_open() -> None:
     folded = fold()
     taken(folded, commit(1), commit(2, producer_id=8), end(3))
