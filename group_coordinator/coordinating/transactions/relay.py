@@ -32,6 +32,8 @@ _COMMIT_INTERVAL_S = 3_600.0
 _PAUSE_S = 1.0
 """Before a failed relay begins again where its position is."""
 _EVENT_BYTES_MAX = 1_100_000
+_WRITTEN_AT_ONCE = 5_000
+"""So many events must be with Kafka in time. What one poll leads to may be very many more, if much ends at once."""
 _NOT_TAKEN = f"Kafka has not taken all events within {_TIMEOUT_S:.0f} s"
 _OLD_S = 60.0
 """A transaction that is open for longer is told."""
@@ -218,7 +220,7 @@ class ShardRelay:
         records = reader.poll(_POLL_S).get(self.shard, [])
         events = [event for record in records for event in self._take(fold, record)]
         if events:
-            self._write(producer, events)
+            write_events(producer, self._settings.events_topic, self.shard, events)
         if records:
             self.next_offset = records[-1].offset + 1
         self.end_offset = reader.end_of(self.shard) or self.end_offset
@@ -232,32 +234,6 @@ class ShardRelay:
             self.refusals += 1
             _refusals.write("a record does not become an event, and stays where it is: %s", fold.refused)
         return events
-
-    def _write(self, producer: Producer, events: list[GroupEventBytes]) -> None:
-        """Return when Kafka has them all. Raises KafkaException and TransactionLogError; then it has the first ones, or
-        gets them yet, and none behind a gap: a group takes no event that comes behind a later one."""
-        failed: list[KafkaError] = []
-        give_up_s = time.monotonic() + _TIMEOUT_S
-        for event in events:
-            while not failed:
-                try:
-                    producer.produce(
-                        self._settings.events_topic, event.value, event.group_id.encode(), self.shard,
-                        on_delivery=partial(_delivered, failed),
-                    )  # fmt: skip
-                    break
-                except BufferError:
-                    if time.monotonic() > give_up_s:
-                        raise TransactionLogError(_NOT_TAKEN) from None
-                    producer.poll(_POLL_S)
-                except KafkaException:
-                    producer.poll(_POLL_S)  # of what was fatal to it this raises the reason
-                    raise
-        left = producer.flush(max(give_up_s - time.monotonic(), 0.0))
-        if failed:
-            raise KafkaException(failed[0])
-        if left:
-            raise TransactionLogError(_NOT_TAKEN)
 
     def _save(self, positions: Consumer, fold: TransactionFold) -> None:
         """Save the position if it has moved. Raises RelayTakenOverError."""
@@ -300,6 +276,37 @@ def _producer(properties: Mapping[str, str]) -> Producer:
             "message.max.bytes": str(_EVENT_BYTES_MAX),
         },
     )
+
+
+def write_events(producer: Producer, topic: str, shard: int, events: list[GroupEventBytes]) -> None:
+    """Return when Kafka has them all. Raises KafkaException and TransactionLogError; then it has the first ones, or
+    gets them yet, and none behind a gap: a group takes no event that comes behind a later one."""
+    for begin in range(0, len(events), _WRITTEN_AT_ONCE):
+        _write_at_once(producer, topic, shard, events[begin : begin + _WRITTEN_AT_ONCE])
+
+
+def _write_at_once(producer: Producer, topic: str, shard: int, events: list[GroupEventBytes]) -> None:
+    failed: list[KafkaError] = []
+    give_up_s = time.monotonic() + _TIMEOUT_S
+    for event in events:
+        while not failed:
+            try:
+                producer.produce(
+                    topic, event.value, event.group_id.encode(), shard, on_delivery=partial(_delivered, failed)
+                )
+                break
+            except BufferError:
+                if time.monotonic() > give_up_s:
+                    raise TransactionLogError(_NOT_TAKEN) from None
+                producer.poll(_POLL_S)
+            except KafkaException:
+                producer.poll(_POLL_S)  # of what was fatal to it this raises the reason
+                raise
+    left = producer.flush(max(give_up_s - time.monotonic(), 0.0))
+    if failed:
+        raise KafkaException(failed[0])
+    if left:
+        raise TransactionLogError(_NOT_TAKEN)
 
 
 def _delivered(failed: list[KafkaError], error: KafkaError | None, _: Message) -> None:
