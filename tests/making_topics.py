@@ -6,7 +6,15 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from tests.waiting import wait_until
 
@@ -45,3 +53,15 @@ def delete_topics(admin: AdminClient, is_old: Callable[[str], bool]) -> None:
         return not old
 
     wait_until(are_gone, TIMEOUT_S, interval_s=0.2)
+
+
+def alter(admin: AdminClient, kind: ResourceType, name: str, settings: dict[str, str | None]) -> None:
+    """Set settings, or put them back (None)."""
+    entries = [
+        ConfigEntry(
+            key, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+        )
+        for key, value in settings.items()
+    ]
+    for future in admin.incremental_alter_configs([ConfigResource(kind, name, incremental_configs=entries)]).values():
+        future.result(30)

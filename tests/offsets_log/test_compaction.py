@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, ResourceType
 from typer.testing import CliRunner
 
 from group_coordinator.command_line.main import app
@@ -19,6 +19,7 @@ from schemas.output_records import OutputRecord
 from schemas.records import GroupMetadataKey
 from streaming.config import StreamingConfig
 from tests.encoded_records import encode_key
+from tests.making_topics import alter
 from tests.offsets_log.live_topic import Pairs, every_kind_of_record, make_topics, outputs_of, read, write
 from tests.offsets_log.readers import LoggedGroups, read_groups, require_the_log_tells_the_groups
 from tests.streaming.mixed_groups import SETTINGS
@@ -28,18 +29,6 @@ from tests.waiting import wait_until
 SEGMENT_MS = 100
 TIMEOUT_S = 90.0
 LAST_KEY = encode_key(GroupMetadataKey("the last record, which stays in the active segment"))
-
-
-def alter(admin: AdminClient, kind: ResourceType, name: str, settings: dict[str, str | None]) -> None:
-    """Set settings, or put them back (None)."""
-    entries = [
-        ConfigEntry(
-            key, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
-        )
-        for key, value in settings.items()
-    ]
-    for future in admin.incremental_alter_configs([ConfigResource(kind, name, incremental_configs=entries)]).values():
-        future.result(30)
 
 
 @pytest.fixture

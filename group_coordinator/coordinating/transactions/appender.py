@@ -54,6 +54,8 @@ _OUT_OF_ORDER = frozenset({45, 46})
 _MOVED = frozenset({3, 5, 6, 7, 13, 19, 20})
 """The leader is another, or not there for a moment: the same bytes are sent again."""
 _OF_THE_LOG = frozenset({3, 29, 55})
+_OF_THE_PRODUCER = frozenset({47, 48, 49, 51, 53, 90, 120})
+"""Its transaction has ended, or is another's: so it is told, and nobody else."""
 _log = logging.getLogger(__name__)
 _lines = LineLimit(_log, logging.WARNING, "requests to the log of transactions")
 _T = TypeVar("_T")
@@ -207,6 +209,7 @@ class Appender:
     async def _append_alone(self, commit: _Commit, place: tuple[int, int]) -> int:
         epoch = commit.request.producer_epoch
         sequence, has_asked_again = self._next_known(place, epoch), False
+        code: int = ErrorCode.REQUEST_TIMED_OUT
         while time.monotonic() - commit.since_s < _PATIENCE_S:
             try:
                 if sequence is None:
@@ -226,10 +229,10 @@ class Appender:
                 await self._net.sleep(_RETRY_S)
                 self._manager.cluster.request_update()
             else:
-                if code in _OF_THE_LOG:
-                    _lines.write("%s-%d: an append is refused with %s", self._topic, place[1], code)
-                return code
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+                break
+        if code not in _OF_THE_PRODUCER:
+            _lines.write("%s-%d: an append is refused with %s", self._topic, place[1], _code(code).name)
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE if code in _MOVED else code
 
     def _next_known(self, place: tuple[int, int], epoch: int) -> int | None:
         last = self._last.get(place)

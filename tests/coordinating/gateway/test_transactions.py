@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ResourceType
 
 from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.coordinating.transactions.log_topic import topic_name
 from group_coordinator.coordinating.transactions.relays import Relays
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
@@ -23,7 +24,7 @@ from tests.coordinating.gateway.conftest import PARTITIONS, produce_to
 from tests.coordinating.gateway.loops import LoopGroup
 from tests.coordinating.gateway.pump import Pump
 from tests.coordinating.gateway.relaying import relays_of
-from tests.making_topics import make_topic
+from tests.making_topics import alter, make_topic
 from tests.waiting import wait_until
 
 may_hang = pytest.mark.flaky(reruns=2)
@@ -103,6 +104,34 @@ def test_a_twin_fences_the_first_producer(gateway: Gateway, topic: str, relays: 
     second.send_offsets_to_transaction([TopicPartition(topic, 0, 7)], metadata, 20)
     second.commit_transaction(20)
     assert committed(consumer_of(gateway, "g", **{"isolation.level": "read_committed"}), topic) == 7
+
+
+def test_a_log_that_takes_nothing_is_told_and_holds_up_nobody_else(
+    gateway: Gateway, gateway_config: GatewaySettings, topic: str, relays: Relays, admin: AdminClient,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    producer, plain = producer_of(gateway, "tx"), consumer_of(gateway, "plain")
+    log = topic_name(gateway_config.topic_prefix)
+
+    def send(offset: int, timeout_s: float) -> None:
+        metadata = consumer_of(gateway, "g").consumer_group_metadata()
+        producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], metadata, timeout_s)
+
+    alter(admin, ResourceType.TOPIC, log, {"max.message.bytes": "100"})  # the ends of transactions are shorter
+    producer.begin_transaction()
+    with pytest.raises(KafkaException):
+        send(5, 20)
+    assert f"{log}-0: an append is refused with MESSAGE_TOO_LARGE" in caplog.text
+    plain.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    producer.abort_transaction(20)
+    alter(admin, ResourceType.TOPIC, log, {"max.message.bytes": "1048588"})
+    producer.begin_transaction()
+    send(6, 20)
+    admin.delete_topics([log])[log].result(20)
+    with pytest.raises(KafkaException):
+        send(7, 8)
+    assert f"{log} cannot be added to a transaction" in caplog.text
+    plain.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
 
 
 def test_an_open_transaction_holds_up_no_other_group(gateway: Gateway, topic: str, relays: Relays) -> None:
