@@ -14,13 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from group_coordinator.coordinating.jars.class_archives import Kind, class_archive
 from group_coordinator.coordinating.jars.java import SHORT_LIVED, JavaError, find_java
 from group_coordinator.coordinating.spark_tables.sinks import DELTA_SESSION_SETTINGS
-from group_coordinator.ground.kafka_topics.clients import new_admin_client
+from group_coordinator.ground.kafka_topics.clients import new_admin_client, new_producer
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_request_event
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -86,7 +85,7 @@ def _coordinate(spark: SparkSession, config: StreamingConfig) -> None:
             name="t", partitions=(OffsetCommitRequestPartition(partition_index=0, committed_offset=7),)
         )
         commit = OffsetCommitRequest(group_id="g", topics=(topic,))
-        producer = Producer(config.client_properties)
+        producer = new_producer(config.client_properties, {})
         event = encode_request_event("OffsetCommit", 9, commit, request_id="r", reply_partition=0, client_id="c")
         producer.produce(report.topics.events, event, key=b"g", partition=0)
         producer.flush()
