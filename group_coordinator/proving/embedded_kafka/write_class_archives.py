@@ -1,5 +1,5 @@
 """Write the class archives (`group_coordinator.coordinating.jars.class_archives`): `python -m
-group_coordinator.proving.embedded_kafka.write_class_archives`, once, half a minute.
+group_coordinator.proving.embedded_kafka.write_class_archives`, once, a minute.
 
 Spark lives through some batches of the coordinator and changes of a Delta table, Kafka through the start of a broker;
 at its end each JVM writes down the classes that it had loaded.
@@ -7,6 +7,7 @@ at its end each JVM writes down the classes that it had loaded.
 
 from __future__ import annotations
 
+import logging
 import shlex
 import sys
 import threading
@@ -120,6 +121,7 @@ LIVES: Mapping[Kind, Callable[[Sequence[str], Path], None]] = {"spark": _spark, 
 
 
 if __name__ == "__main__":
+    logging.disable(logging.WARNING)  # a late clock, say: nobody waits for this coordinator
     try:
         write_class_archives(lambda line: print(line, file=sys.stderr, flush=True))
     except JavaError as problem:
