@@ -179,10 +179,12 @@ class ModernGroup(Rebalances):
         """Record the first that is known of the group."""
         self._is_known = True
         joined = [member for member in step.members.values() if member is not None]
-        # Who has an expression alone waits for it to be resolved. Else a step without an epoch is what compaction left.
-        asks_by_name = any(member.subscribed_topics for member in joined)
-        is_without_epoch = not asks_by_name and not self._hints.assignors
-        is_new = is_without_epoch if step.epoch is None else step.epoch <= step.first_epoch
+        epoch = step.epoch
+        if epoch is None and not any(member.subscribed_topics for member in joined):
+            # Who has an expression alone waits until it is resolved, in the first epoch of a new group. What else has
+            # no epoch was left by compaction.
+            epoch = max((each.member_epoch for each in step.current.values() if each is not None), default=None)
+        is_new = epoch is not None and epoch <= step.first_epoch
         if joined and is_new:
             self._was_empty = True
             self._last_cause = self._tell.say(GroupCreated)
