@@ -83,6 +83,10 @@ class ConsumerHeartbeats:
             if membership.state is ConsumerMemberState.ACKNOWLEDGING:
                 self._reconciliation.acknowledged()
 
+    def tell_all(self) -> None:
+        """Tell everything in the next heartbeat, whose answer then has the assignment."""
+        self._told = _Told()
+
     def forget(self) -> None:
         """Expect no answer any more, and tell everything in the next heartbeat: the place in the group is gone."""
         if self._in_flight is not None:

@@ -29,6 +29,7 @@ from schemas.consumer_group_messages import (
     ConsumerGroupHeartbeatResponse,
 )
 from schemas.error_codes import ErrorCode
+from schemas.events import ResponseEnvelope
 from schemas.messages import Response
 
 _PUT_OUT = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
@@ -68,6 +69,13 @@ class ConsumerGroupMember(MemberMachine):
 
     def topic_names(self, names: Mapping[str, str]) -> None:
         self._reconciliation.take_names(names)
+
+    def receive(self, envelope: ResponseEnvelope, response: Response, now_ms: int) -> None:
+        """Handle an answer. If the log has a heartbeat twice, the second answer alone may have told an assignment."""
+        is_awaited = self._membership.requests.awaits(envelope.request_id)
+        if isinstance(response, ConsumerGroupHeartbeatResponse) and not is_awaited:
+            self._heartbeats.tell_all()
+        super().receive(envelope, response, now_ms)
 
     def close(self, now_ms: int, *, leave_group: bool | None = None) -> None:
         """Commit if that is automatic, give up the partitions, leave, and say `Closed`: within `request.timeout.ms`.

@@ -78,6 +78,9 @@ class Requests:
         )
         return pending
 
+    def awaits(self, request_id: str) -> bool:
+        return request_id in self._pending
+
     def answered(self, request_id: str) -> PendingRequest | None:
         """Return the request that this answer is for; None if no request waits for it."""
         return self._pending.pop(request_id, None)

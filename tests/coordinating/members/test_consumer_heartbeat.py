@@ -75,6 +75,26 @@ def test_an_assignment_is_acknowledged_at_once_and_heartbeats_say_nothing_more()
         bench.beat(1)
 
 
+def test_after_a_second_answer_to_a_heartbeat_everything_is_told() -> None:
+    """The log had it twice, and what the second one was answered may be an assignment that is told once."""
+    bench = ConsumerBench()
+    bench.settled(orders=(0,))
+    bench.wait(INTERVAL_MS)
+    first = bench.beat(1)
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=bench.member.member_id,
+        member_epoch=2,
+        heartbeat_interval_ms=INTERVAL_MS,
+        assignment=ConsumerGroupAssignment(topic_partitions=owns(orders=(0, 1))),
+    )
+    bench.deliver(first, response)
+    assert bench.member.generation_id == 1, "the first answer holds"
+    bench.wait(INTERVAL_MS)
+    told = bench.heartbeat()
+    assert (told.subscribed_topic_names, told.topic_partitions) == (("orders",), owns(orders=(0,)))
+    assert told.rebalance_timeout_ms > 0
+
+
 def test_an_empty_assignment_is_acknowledged_too() -> None:
     bench = ConsumerBench()
     bench.poll()
