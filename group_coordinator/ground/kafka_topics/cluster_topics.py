@@ -111,6 +111,9 @@ class ClusterTopics:
             topic is None or topic.is_gone or topic.name != before.topic.name
         ):
             self._find_again(before.topic.name, topic_id)
+        if topic is not None and topic.is_gone and (present := self._ids.get(topic.name)) is not None:
+            # Who was told of the one that is gone must be told of this one, which may have been there before it.
+            self._rows[present] = msgspec.structs.replace(self._rows[present], version=version)
 
     def changed_since(self, version: int) -> set[str]:
         """Return the names of topics that came, changed or went after a version."""

@@ -55,6 +55,18 @@ def test_a_topic_made_again_has_the_name_whoever_is_told_to_be_gone() -> None:
     assert topics.described("a") == described(1, "a", 5)
 
 
+def test_a_name_that_falls_back_to_an_older_topic_has_changed() -> None:
+    """A broker that was behind told of a topic that was gone before: groups were told of it, and must be told again."""
+    topics = table(record(0, "a"), record(1, "a"))
+    assert topics.version_of("a") == 1
+    topics.take(*record(0, "a", is_gone=True), 2)
+    assert topics.version_of("a") == 2, "groups know of the newest one, and hear of it once more"
+    topics = table(record(0, "a"), record(1, "a"), record(1, "a", is_gone=True))
+    assert topics.described("a") == described(0, "a")
+    assert topics.version_of("a") == 2
+    assert topics.changed_since(1) == {"a"}
+
+
 def test_of_a_topic_whose_partitions_are_not_known_nothing_is_said() -> None:
     """An earlier version has written it."""
     topics = table(record(0, "a", None), record(1, "b"))
