@@ -155,9 +155,14 @@ def _changes(name: str) -> defaultdict[str, list[int]]:
 
 def owners_at(name: str, group_id: str, at_ms: int, *, with_logs: bool) -> set[tuple[str, str]]:
     """Return partitions and member ids, as the table of ownership has them."""
+    return owners_among(rows(name, with_logs=with_logs), group_id, at_ms)
+
+
+def owners_among(table: Iterable[AnyRow], group_id: str, at_ms: int) -> set[tuple[str, str]]:
+    """Return the same of any rows."""
     return {
         (f"{row.topic}-{row.partition}", row.member_id)
-        for row in rows(name, with_logs=with_logs)
+        for row in table
         if isinstance(row, Ownership) and row.group_id == group_id
         if row.from_ms <= at_ms and (row.to_ms is None or row.to_ms > at_ms)
     }

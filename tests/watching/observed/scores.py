@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC
 from functools import cache
 from pathlib import Path
@@ -37,13 +37,13 @@ from tests.watching.observed.members_words import Spans, length_ms, overlap, sai
 from tests.watching.observed.recorded import (
     CLUSTERS,
     NAMES,
-    Poll,
     Span,
     driver_s_name,
     entries,
     is_undone,
     is_within,
     lines,
+    owners_among,
     owners_not_known,
     polls,
     quiet_polls,
@@ -161,19 +161,11 @@ def _score_polls(result: Scores, name: str, rows: Sequence[AnyRow], not_known: M
     owned = [row for row in rows if isinstance(row, Ownership)]
     for poll in quiet_polls(name):
         if poll.group["protocol_type"] != "connect":
-            told = _owners_at(owned, poll)
+            told = owners_among(owned, poll.group_id, poll.at_ms)
             is_not_known = told < poll.owners and is_within(poll.at_ms, not_known[poll.group_id])
             result.polls_checked += not is_not_known
             result.polls_not_known += is_not_known
             result.polls_wrong += told != poll.owners and not is_not_known
-
-
-def _owners_at(owned: Iterable[Ownership], poll: Poll) -> set[tuple[str, str]]:
-    return {
-        (f"{row.topic}-{row.partition}", row.member_id)
-        for row in owned
-        if row.group_id == poll.group_id and row.from_ms <= poll.at_ms and (row.to_ms is None or row.to_ms > poll.at_ms)
-    }
 
 
 def _score_commits(result: Scores, name: str, rows: Sequence[AnyRow], gaps: Mapping[str, Sequence[Span]]) -> None:

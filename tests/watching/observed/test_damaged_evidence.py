@@ -26,7 +26,7 @@ from schemas.history import (
     RebalanceStarted,
     RecordingGap,
 )
-from tests.watching.observed.recorded import entries, lines, observed, quiet_polls
+from tests.watching.observed.recorded import entries, lines, observed, owners_among, quiet_polls
 
 NAMES = ["old-2.8", "old-3.9", "three-brokers", "connect", "migration", "migration-refused", "transactions"]
 DAMAGES = ["a gap in the logs", "lines missing", "a compacted past", "begun in the middle"]
@@ -80,13 +80,7 @@ def test_nobody_owns_what_it_does_not_have(damage: str, name: str, bounds: Bound
     for record in history:
         assert sentences.sentence(record)
     for poll in quiet_polls(name):
-        owners = {
-            (f"{row.topic}-{row.partition}", row.member_id)
-            for row in owned
-            if row.group_id == poll.group_id
-            and row.from_ms <= poll.at_ms
-            and (row.to_ms is None or row.to_ms > poll.at_ms)
-        }
+        owners = owners_among(owned, poll.group_id, poll.at_ms)
         if poll.group["protocol_type"] != "connect":  # an admin client does not know tasks
             assert owners <= poll.owners
 

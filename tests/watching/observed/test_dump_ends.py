@@ -26,6 +26,7 @@ from tests.watching.observed.recorded import (
     is_within,
     lines,
     observed,
+    owners_among,
     owners_not_known,
     quiet_polls,
 )
@@ -48,13 +49,7 @@ def test_no_owner_is_wrong_beyond_the_end_of_a_dump(name: str) -> None:
         owned = [row for row in fold(history) if isinstance(row, Ownership)]
         not_known = owners_not_known(history)
         for poll in quiet_polls(name):
-            owners = {
-                (f"{row.topic}-{row.partition}", row.member_id)
-                for row in owned
-                if row.group_id == poll.group_id
-                and row.from_ms <= poll.at_ms
-                and (row.to_ms is None or row.to_ms > poll.at_ms)
-            }
+            owners = owners_among(owned, poll.group_id, poll.at_ms)
             is_not_known = owners < poll.owners and is_within(poll.at_ms, not_known[poll.group_id])
             assert owners == poll.owners or is_not_known, (cut_ms, poll)
             known += not is_not_known
