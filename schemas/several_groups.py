@@ -53,14 +53,6 @@ def one_per_group(request: Request) -> list[tuple[str, Request]]:
     return [(getattr(entry, "group_id", entry), replace(request, **{field: (entry,)})) for entry in entries]
 
 
-def by_group(response: Response) -> list[Response]:
-    """Return the answer to each group; brokers keep the order of the request."""
-    field = _ANSWERED.get(type(response))
-    if field is None:
-        return [response]
-    return [replace(response, **{field: (entry,)}) for entry in getattr(response, field)]
-
-
 def joined(api: str, responses: Iterable[Response]) -> Response:
     """Return one answer made of those to each group, in their order. Raises ValueError unless there is exactly one
     where the API asks about one group."""
