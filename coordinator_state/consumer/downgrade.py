@@ -81,8 +81,9 @@ def classic_group_of(
 ) -> ClassicGroup:
     """Return the Stable classic group of these members; the first leads it. Who joins by this request comes last."""
     if step.config.group_consumer_hash_order:
-        order = timeline_order([member.member_id for member in members], group.member_table_size)
-        members = sorted(members, key=lambda member: (member.member_id == joiner_id, order.index(member.member_id)))
+        by_id = {member.member_id: member for member in members}
+        in_order = [by_id[member_id] for member_id in timeline_order(by_id, group.member_table_size)]
+        members = sorted(in_order, key=lambda member: member.member_id == joiner_id)
     classic = ClassicGroup(
         state=states.STABLE,
         previous_state=states.COMPLETING_REBALANCE,

@@ -39,13 +39,13 @@ def upgrade(step: Step, classic: ClassicGroup) -> Changes:
         _answer_parked(step, classic)
     for key in classic.tombstone_keys(step.group_id):
         changes.append(key, None)
-    order = java_map_order(classic.members) if config.group_consumer_hash_order else list(classic.members)
-    members = [_member(classic, classic.members[member_id], step.image) for member_id in order]
+    order = java_map_order(classic.members) if config.group_consumer_hash_order else classic.members
+    by_id = {member_id: _member(classic, classic.members[member_id], step.image) for member_id in order}
+    members = list(by_id.values())
     _require_one_owner(members)
     if config.group_consumer_hash_order:
         # Kafka makes the group of the classic one first, and then anew of the records that it writes for it.
-        rank = {member_id: n for n, member_id in enumerate(timeline_order(order, len(order)))}
-        members.sort(key=lambda member: rank[member.member_id])
+        members = [by_id[member_id] for member_id in timeline_order(by_id, len(by_id))]
     group = changes.group
     group.group_epoch = group.assignment_epoch = classic.generation_id
     for member in members:
