@@ -28,6 +28,7 @@ from coordinator_state.errors import Refusal
 from coordinator_state.step import Step
 from coordinator_state.topics_image import TopicsImage
 from schemas.error_codes import ErrorCode
+from schemas.java_hash import java_map_order
 
 
 class Target(NamedTuple):
@@ -43,7 +44,7 @@ def update_target(changes: Changes, updated: ConsumerMember, subscription: Subsc
     if group.assignment_epoch >= subscription.epoch or _is_too_early(changes):
         return Target(group.assignment_epoch, _target_before(group, updated))
     assignor = preferred_assignor(group, updated, step.config.consumer_assignors)
-    members = _members(group, updated, in_hash_order=step.config.group_consumer_hash_order)
+    members = _members(changes, updated, in_hash_order=step.config.group_consumer_hash_order)
     try:
         assigned = _assignor(step, assignor).assign(
             _assignor_group(changes, members, subscription.subscription_type)
@@ -97,12 +98,13 @@ def _target_before(group: ConsumerGroup, updated: ConsumerMember) -> TargetAssig
 
 
 def _members(
-    group: ConsumerGroup, updated: ConsumerMember | None, *, in_hash_order: bool
+    changes: Changes, updated: ConsumerMember | None, *, in_hash_order: bool
 ) -> dict[str, ConsumerMember]:
     """Return the members with the one that changes in its place, at the end if it is new.
 
     `in_hash_order`: as a broker's assignors see them.
     """
+    group = changes.group
     members = dict(group.members)
     joining = None
     if updated is not None:
@@ -114,7 +116,10 @@ def _members(
     if not in_hash_order:
         return members
     present = [member_id for member_id in members if member_id != joining]
-    order = assignor_member_order(present, group.member_table_size, joining)
+    if changes.is_new:  # the members of a conversion are in the order of the group that was made first
+        order = java_map_order(present if joining is None else [*present, joining])
+    else:
+        order = assignor_member_order(present, group.member_table_size, joining)
     return {member_id: members[member_id] for member_id in order}
 
 

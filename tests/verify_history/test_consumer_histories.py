@@ -83,6 +83,13 @@ def test_members_in_the_order_of_a_table_that_grew_and_of_an_upgraded_group() ->
     assert [line for difference in report.differences[:3] for line in difference.lines()] == []
 
 
+def test_a_target_is_computed_for_a_group_as_its_conversion_made_it() -> None:
+    """A random history of Kafka 4.3.1's classes: the order is that of the group before it is made of its records."""
+    report = verify_histories([FOLDER.parent / "kafka_4_4" / "member_order_of_4_3.jsonl.gz"], kafka_version="4.3")
+    assert report.histories == 1
+    assert report.differences == []
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_each_rule_of_kafka_4_4_is_needed(rule: str) -> None:
     shown_in = {"malformed_subscription_is_inconsistent": "since_4_4", "instance_keeps_target": "replacement"}
