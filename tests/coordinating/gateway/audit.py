@@ -3,6 +3,7 @@ each rebalance has a known cause, nothing is lost, owners alone read."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
@@ -96,9 +97,8 @@ def audit(doings: dict[str, Doings], history: Iterable[History], apart: Collecti
             case RebalanceStarted():
                 result.rebalances[record.trigger] += 1
                 if not (_is_explained(record, done, excused) or _is_rejoin(record, done, course, is_away=is_away)):
-                    result.problems.append(
-                        f"{record.group_id}: a rebalance for no reason that is known: {record.reason}"
-                    )
+                    when = f"{record.group_id} at {_clock(record)}"
+                    result.problems.append(f"{when}: a rebalance for no reason that is known: {record.reason}")
             case MemberJoined() if record.member.client_id not in excused:
                 joined[record.member.client_id] += 1
             # Clients that are closed in the middle of a rebalance may go without a word.
@@ -116,6 +116,11 @@ def audit(doings: dict[str, Doings], history: Iterable[History], apart: Collecti
         f"{client_id} joined {count} times: it lost its place" for client_id, count in joined.items() if count > 1
     ]
     return result
+
+
+def _clock(record: History) -> str:
+    """Return when it was, as the run's own lines tell the time."""
+    return time.strftime("%H:%M:%S", time.localtime(record.timestamp_ms / 1_000))
 
 
 def _is_explained(record: RebalanceStarted, done: Doings, excused: set[str]) -> bool:
