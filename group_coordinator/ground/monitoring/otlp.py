@@ -5,6 +5,7 @@ labels. What counts goes on counting, so a post that fails needs no second one.
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -19,24 +20,30 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
-from group_coordinator.ground.monitoring.posting import POST_TIMEOUT_S, Refused, failure_reason, poster
+from group_coordinator.ground.monitoring.posting import Refused, failure_reason, poster
 
 INTERVAL_S = 60.0
 MEDIA_TYPE = "application/x-protobuf"
+_LAST_POST_S = 1.0
+"""So long the end waits for the last post, where the one before was taken."""
 _SERVICE = "group-coordinator"
+_UNITS = {"seconds": "s", "bytes": "By"}
+"""By the last word of a name."""
 _CUMULATIVE = otlp.AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
 _log = logging.getLogger(__name__)
 
 
 class OtlpPoster:
-    """Posts what a registry has, again and again, and once more at the end. A context manager; nothing waits for it."""
+    """Posts what a registry has, again and again, and once more at the end. A context manager."""
 
     def __init__(self, url: str, registry: CollectorRegistry, source: str, interval_s: float = INTERVAL_S) -> None:
-        """`source`: what the metrics are of."""
+        """`source`: what the metrics are of. Processes on several machines may have the same."""
         self.host = urlsplit(url).hostname or ""
         self._post = poster(url)
-        self._registry, self._source, self._interval_s = registry, source, interval_s
+        self._registry, self._interval_s = registry, interval_s
+        self._instance = f"{source} {socket.gethostname()}"
         self._began_ns = time.time_ns()
+        self._is_away = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="otlp-posts", daemon=True)
 
@@ -46,7 +53,8 @@ class OtlpPoster:
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
-        self._thread.join(POST_TIMEOUT_S)
+        if not self._is_away:
+            self._thread.join(_LAST_POST_S)
 
     def _run(self) -> None:
         while not self._stopping.wait(self._interval_s):
@@ -54,16 +62,22 @@ class OtlpPoster:
         self._post_once()
 
     def _post_once(self) -> None:
-        message = encoded(self._registry.collect(), self._source, self._began_ns, time.time_ns())
+        try:
+            message = encoded(self._registry.collect(), self._instance, self._began_ns, time.time_ns())
+        except Exception:
+            _log.exception("metrics are not posted to %s", self.host)
+            return
         try:
             self._post(message, MEDIA_TYPE)
+            self._is_away = False
         except (Refused, OSError, HTTPException) as problem:
+            self._is_away = True
             _log.warning("metrics are not posted to %s: %s", self.host, failure_reason(problem))
 
 
-def encoded(families: Iterable[Metric], source: str, began_ns: int, now_ns: int) -> bytes:
+def encoded(families: Iterable[Metric], instance: str, began_ns: int, now_ns: int) -> bytes:
     """Return the message. `began_ns`: counters count from then on, in nanoseconds since 1970."""
-    resource = {"service.name": _SERVICE, "service.instance.id": source}
+    resource = {"service.name": _SERVICE, "service.instance.id": instance}
     request = ExportMetricsServiceRequest()
     of_resource = request.resource_metrics.add()
     of_resource.resource.attributes.extend(_attributes(resource))
@@ -71,7 +85,8 @@ def encoded(families: Iterable[Metric], source: str, began_ns: int, now_ns: int)
     scope.scope.name = _SERVICE
     times = {"start_time_unix_nano": began_ns, "time_unix_nano": now_ns}
     for family in families:
-        metric = otlp.Metric(name=family.name, description=family.documentation)
+        unit = _UNITS.get(family.name.rpartition("_")[2], "")
+        metric = otlp.Metric(name=family.name, description=family.documentation, unit=unit)
         if family.type == "histogram":
             metric.histogram.aggregation_temporality = _CUMULATIVE
             metric.histogram.data_points.extend(_histograms(family.samples, times))

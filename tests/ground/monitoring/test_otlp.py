@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -132,7 +133,8 @@ def test_it_is_what_metrics_says(collector: Collector) -> None:
     assert len(expected) > 20
     assert by_otlp(request) == expected
     resource = {each.key: each.value.string_value for each in request.resource_metrics[0].resource.attributes}
-    assert resource == {"service.name": "group-coordinator", "service.instance.id": "prod:9092"}
+    instance = f"prod:9092 {socket.gethostname()}"  # another machine may watch the same, or have the same address
+    assert resource == {"service.name": "group-coordinator", "service.instance.id": instance}
 
 
 def test_the_coordinator_and_the_gateway_post_too(collector: Collector) -> None:
@@ -149,6 +151,21 @@ def test_the_coordinator_and_the_gateway_post_too(collector: Collector) -> None:
         with pytest.raises(ConfigError, match="otlp is no address") as refused:
             kind(otlp=f"me:{SECRET}")
         assert SECRET not in str(refused.value)
+
+
+def test_units() -> None:
+    """They are those of the names."""
+    (scope,) = (
+        ExportMetricsServiceRequest.FromString(encoded(some_metrics().registry.collect(), "prod", 0, 1))
+        .resource_metrics[0]
+        .scope_metrics
+    )
+    units = {metric.name: metric.unit for metric in scope.metrics}
+    assert (units[m.REBALANCE_SECONDS.name], units["process_resident_memory_bytes"], units[m.READY.name]) == (
+        "s",
+        "By",
+        "",
+    )
 
 
 def test_times() -> None:
@@ -174,3 +191,30 @@ def test_a_collector_that_refuses_or_is_away(collector: Collector, caplog: pytes
         "metrics are not posted to 127.0.0.1: it answers 503",
         "metrics are not posted to 127.0.0.1: it answers 400",
     ]
+
+
+def test_values_that_cannot_be_had_for_once(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
+    """One failure of who is asked for values is no end of the posts."""
+    metrics, failures = some_metrics(), [RuntimeError("dictionary changed size during iteration")]
+
+    def values() -> list[Value]:
+        if failures:
+            raise failures.pop()
+        return []
+
+    metrics.values_from(values)
+    with caplog.at_level(logging.ERROR), OtlpPoster(collector.url(), metrics.registry, "prod", interval_s=0.02):
+        wait_until(lambda: len(collector.got) > 1)
+    assert by_otlp(collector.got[-1][2]) == by_prometheus(metrics)
+    assert [record.getMessage() for record in caplog.records] == ["metrics are not posted to 127.0.0.1"]
+
+
+def test_nobody_waits_for_a_collector_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it has hung for long or does so at the end alone: a process ends though its last post does not."""
+    monkeypatch.setattr("group_coordinator.ground.monitoring.posting.POST_TIMEOUT_S", 600)
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        url = f"http://127.0.0.1:{hanging.getsockname()[1]}/"
+        for interval_s in (0.02, 60):
+            with OtlpPoster(url, some_metrics().registry, "prod", interval_s=interval_s):
+                if interval_s < 1:
+                    hanging.accept()
