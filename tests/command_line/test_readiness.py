@@ -11,10 +11,17 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
+from msgspec import convert
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from group_coordinator.command_line.main import app
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.dashboard.documents import Documents
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.readiness import NO_COST
+from group_coordinator.watching.dashboard.sources import ReplaySource
+from group_coordinator.watching.tables.readiness_row import Readiness
 from tests.command_line.calls import call, text_of
 from tests.waiting import wait_until
 from tests.watching.observed.recorded import CLUSTERS, rebalances
@@ -57,6 +64,19 @@ def test_logs_from_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "pod").mkdir()
     (tmp_path / "pod" / "0.log").write_bytes(content)
     assert text_of(call("readiness", DUMP, "--broker-log", tmp_path)) == expected
+
+
+@pytest.mark.parametrize("name", ["connect", "migration", "migration-refused"])
+def test_the_page_of_our_own_groups(name: str, tmp_path: Path) -> None:
+    """Our coordinator decides what a broker was asked: the page judges what it publishes as what the broker stored."""
+    assert call("replay", CLUSTERS / f"{name}.request.log.gz", "--out", tmp_path / "out").exit_code == 0
+    index = Index()
+    ReplaySource(tmp_path / "out").start(index)
+    told = {each.group_id: replace(each, cost=NO_COST, stored_ms=0) for each in Documents(index).readiness().groups}
+    result = call("readiness", CLUSTERS / f"{name}.offsets.jsonl.gz", "--json")
+    stored = [convert(json.loads(line), Readiness) for line in result.stdout.splitlines()]
+    assert told == {each.group_id: replace(each, cost=NO_COST, stored_ms=0) for each in stored}
+    assert told
 
 
 def test_mistakes() -> None:

@@ -10,8 +10,10 @@ import typer
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import CONNECTION, with_settings
 from group_coordinator.coordinating.commands.coordinator_options import Settings
+from group_coordinator.coordinating.commands.dashboard_thread import index_of_coordinator
 from group_coordinator.proving.commands import what_if_player
-from group_coordinator.watching.commands.served_page import Host, Port, Token, live_source, new_index, show
+from group_coordinator.watching.commands.served_page import RECORDS_MIB, Host, Port, Token, show
+from group_coordinator.watching.dashboard.kafka_source import source_of_coordinator
 from group_coordinator.watching.dashboard.server import DEFAULT_PORT, start_server
 from group_coordinator.watching.dashboard.sources import ReplaySource, SourceError
 from streaming.config import StreamingConfig
@@ -31,7 +33,7 @@ def dashboard(
     host: Host = "127.0.0.1",
     port: Port = DEFAULT_PORT,
     token: Token = None,
-    memory_mib: _RecordsMib = 512,
+    memory_mib: _RecordsMib = RECORDS_MIB,
 ) -> None:
     """Show the groups in a browser: who owned what when, why each rebalance happened, who was waited for.
 
@@ -45,12 +47,12 @@ def dashboard(
         group-coordinator dashboard --host 0.0.0.0 --port 8450
     """
     config = settings.config
-    source = ReplaySource(directory) if directory is not None else live_source(config)
+    source = ReplaySource(directory) if directory is not None else source_of_coordinator(config)
     play = what_if_player.of_topics(config) if directory is None else what_if_player.of_directory(directory, config)
     try:
         show(
             lambda: start_server(
-                source, host, port, token, index=new_index(config, memory_mib), what_if=play
+                source, host, port, token, index=index_of_coordinator(config, memory_mib), what_if=play
             )
         )
     except SourceError as problem:

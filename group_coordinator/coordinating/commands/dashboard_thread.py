@@ -8,8 +8,10 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import DASHBOARD_TOKEN_VARIABLE
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
 from group_coordinator.proving.commands import what_if_player
-from group_coordinator.watching.commands.served_page import live_source, new_index
+from group_coordinator.watching.commands.served_page import RECORDS_MIB, new_index
 from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.kafka_source import source_of_coordinator
+from group_coordinator.watching.dashboard.readiness import BrokerSettings
 from group_coordinator.watching.dashboard.server import DEFAULT_PORT, RunningServer, start_server
 from group_coordinator.watching.dashboard.sources import SourceError
 from streaming.config import StreamingConfig
@@ -32,7 +34,21 @@ def index_of_dashboard(address: str | None, config: StreamingConfig) -> Index | 
     if address is None:
         return None
     host_and_port(address)
-    return new_index(config)
+    return index_of_coordinator(config)
+
+
+def index_of_coordinator(config: StreamingConfig, memory_mib: int = RECORDS_MIB) -> Index:
+    """Return an empty index that knows the coordinator's settings."""
+    index = new_index(config, memory_mib)
+    index.broker_settings[""] = BrokerSettings(
+        migration_policy=config.group_consumer_migration_policy.lower(),
+        size_max=config.group_consumer_max_size,
+        session_timeout_ms=config.group_consumer_session_timeout_ms,
+        session_timeout_min_ms=config.group_consumer_min_session_timeout_ms,
+        session_timeout_max_ms=config.group_consumer_max_session_timeout_ms,
+        source="settings given here",
+    )
+    return index
 
 
 def start_dashboard(
@@ -42,7 +58,7 @@ def start_dashboard(
 
     `follower`: gives history to `index` already; None: the dashboard reads it. Raises CommandError.
     """
-    index = new_index(config) if index is None else index
+    index = index_of_coordinator(config) if index is None else index
     host, port = host_and_port(address or DEFAULT_ADDRESS)
     try:
         return _start(config, host, port, index, follower)
@@ -59,7 +75,7 @@ def _start(
     config: StreamingConfig, host: str, port: int, index: Index, follower: TopicFollower | None
 ) -> RunningServer:
     return start_server(
-        live_source(config, follower),
+        source_of_coordinator(config, follower),
         host,
         port,
         os.environ.get(DASHBOARD_TOKEN_VARIABLE),

@@ -28,13 +28,16 @@ _log = logging.getLogger(__name__)
 
 
 class HistoryListener(Protocol):
-    """A dashboard's index: it gets all that the topics of history and dead letters have, from their beginning."""
+    """A dashboard's index: it gets all history, groups and dead letters, from the beginning of their topics."""
 
     unreadable: int
     """Values that are no history."""
 
     def add_record(self, record: History, value: bytes) -> bool:
         """Take a record that was decoded from this value."""
+
+    def take_published(self, key: bytes | None, value: bytes | None) -> None:
+        """Take a group as it is."""
 
     def add_dead_letter(
         self, key: bytes | None, value: bytes | None, headers: dict[str, str], timestamp_ms: int
@@ -66,11 +69,9 @@ class TopicsReader:
             topics.dead_letters: self._dead_letter,
         }
         if for_metrics:
-            self._take |= {
-                topics.events: self._event,
-                topics.responses: self._answer,
-                topics.assignments: lambda message: self._tally.group(message.key() or b"", message.value()),
-            }
+            self._take |= {topics.events: self._event, topics.responses: self._answer}
+        if for_metrics or listener is not None:
+            self._take[topics.assignments] = self._group
         self._positions: dict[Partition, int] = {}
         self._ends: dict[Partition, int] = {}
         self.follower = TopicFollower(client_properties, "metrics", self._read, on_poll=self._note_ends)
@@ -133,6 +134,11 @@ class TopicsReader:
         if headers_of(message).get(WRITER_HEADER, "").startswith(GATEWAY_PREFIX):
             return  # it has no place in the order of answers
         self._tally.answer(message.partition() or 0, message.timestamp()[1], message.value() or b"")
+
+    def _group(self, message: Message) -> None:
+        if self._listener is not None:
+            self._listener.take_published(message.key(), message.value())
+        self._tally.group(message.key() or b"", message.value())
 
     def _history(self, message: Message) -> None:
         value = message.value()

@@ -16,11 +16,12 @@ from group_coordinator.command_line.tables import print_line
 from group_coordinator.ground.http_server.access import Access, App
 from group_coordinator.ground.http_server.server import HttpServer, ServerError, listen_guarded
 from group_coordinator.watching.broker_logs.text_files import STANDARD_INPUT
-from group_coordinator.watching.commands.served_page import Host, Token, health_settings, live_source
+from group_coordinator.watching.commands.served_page import Host, Token, health_settings
 from group_coordinator.watching.commands.watch_settings import NAMES, WatchSettings
 from group_coordinator.watching.commands.watch_sources import WatchOptions, evidence_bounds, watch_index, watch_source
 from group_coordinator.watching.commands.whose_groups import Brokers, are_own
 from group_coordinator.watching.dashboard.documents import Documents
+from group_coordinator.watching.dashboard.kafka_source import source_of_coordinator
 from group_coordinator.watching.dashboard.sources import ReplaySource, Source, SourceError
 from schemas.settings import PORT_MAX
 
@@ -64,9 +65,7 @@ def mcp(
     if port is None and STANDARD_INPUT in (broker_log or ()):
         raise CommandError("--broker-log -: standard input is the assistant's. Serve HTTP (--port).", WRONG_USE)
     config = settings.config
-    source = (
-        ReplaySource(directory) if directory is not None else _live(config, broker_log or [], time_zone, brokers)
-    )
+    source = ReplaySource(directory) if directory is not None else _live(config, broker_log or [], time_zone, brokers)
     index = watch_index(_MEMORY_MIB, health_settings(config))
     try:
         source.start(index)
@@ -86,7 +85,7 @@ def mcp(
 def _live(config: WatchSettings, broker_logs: list[str], time_zone: str, brokers: bool) -> Source:
     """Our own coordinator's history where its topic is there; else the brokers' groups."""
     if are_own(config, brokers=brokers or bool(broker_logs or config.cluster)):
-        return live_source(config)
+        return source_of_coordinator(config)
     bounds = evidence_bounds(_MEMORY_MIB, len(config.clusters), every_commit=False)
     options = WatchOptions(time_zone=zone(time_zone), follow=True, bounds=bounds, state=None)
     return watch_source(config.clusters, broker_logs, options)

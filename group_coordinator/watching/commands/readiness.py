@@ -32,15 +32,14 @@ from group_coordinator.watching.dashboard.readiness import (
     cost_of,
     readiness_of,
 )
-from group_coordinator.watching.history.stored_generations import next_generation
+from group_coordinator.watching.history.published_generation import published_generation
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.observer import Observer
 from group_coordinator.watching.observed.stored_groups import stored_generations
 from group_coordinator.watching.tables.fold import rows_of_group
 from group_coordinator.watching.tables.readiness_row import Cost, Readiness
 from schemas.events import encode_json
-from schemas.history import GroupSnapshot, History
-from schemas.records import GroupMetadataValue, MemberMetadata
+from schemas.history import History
 
 _Dumps = Annotated[
     list[Path] | None,
@@ -138,37 +137,13 @@ def _cost(history: Sequence[History], until_ms: int) -> Cost:
 
 
 def _published(config: ReaderSettings, now_ms: int) -> Iterator[Readiness]:
-    snapshots = [each for each in read_snapshots(config) if not each.is_consumer_group]
-    histories: dict[str, list[History]] = {each.group_id: [] for each in snapshots}
-    for record in read_history(config) if snapshots else ():
+    stored = {each.group_id: known for each in read_snapshots(config) if (known := published_generation(None, each))}
+    histories: dict[str, list[History]] = {group_id: [] for group_id in stored}
+    for record in read_history(config) if stored else ():
         if record.group_id in histories:
             histories[record.group_id].append(record)
-    for snapshot in snapshots:
-        cost = _cost(histories[snapshot.group_id], now_ms)
-        stored = next_generation(None, _stored(snapshot), snapshot.timestamp_ms or snapshot.time_ms)
-        yield readiness_of(snapshot.group_id, stored, BrokerSettings(), cost)
-
-
-def _stored(snapshot: GroupSnapshot) -> GroupMetadataValue:
-    """A published group in the form in which brokers store theirs."""
-    return GroupMetadataValue(
-        protocol_type=snapshot.protocol_type or "",
-        generation=snapshot.generation_id,
-        protocol=snapshot.protocol_name,
-        leader=snapshot.leader_id,
-        members=tuple(
-            MemberMetadata(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                session_timeout_ms=member.session_timeout_ms,
-                subscription=member.metadata,
-                assignment=member.assignment,
-            )
-            for member in snapshot.members
-        ),
-    )
+    for group_id, known in stored.items():
+        yield readiness_of(group_id, known, BrokerSettings(), _cost(histories[group_id], now_ms))
 
 
 def _lines(groups: Iterable[Readiness]) -> Iterator[str]:

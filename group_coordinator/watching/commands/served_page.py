@@ -11,16 +11,13 @@ from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.options import DASHBOARD_TOKEN_VARIABLE
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.tables import print_line
-from group_coordinator.ground.kafka_topics.follower import TopicFollower
-from group_coordinator.ground.settings.connection import ReaderSettings
 from group_coordinator.watching.dashboard.index import Index
-from group_coordinator.watching.dashboard.kafka_source import KafkaSource, TopicNames
 from group_coordinator.watching.dashboard.server import RunningServer
 from group_coordinator.watching.dashboard.settings import DashboardSettings, HealthSettings
-from group_coordinator.watching.dashboard.sources import Source
 from schemas.group_settings import RetentionSettings
 from schemas.settings import PORT_MAX
 
+RECORDS_MIB = 512
 _MIB = 1024 * 1024
 _POLL_S = 0.2
 
@@ -51,14 +48,7 @@ def show(start: Callable[[], RunningServer], is_over: Callable[[], bool] = lambd
     print_line("Stopped.")
 
 
-def live_source(config: ReaderSettings, follower: TopicFollower | None = None) -> Source:
-    """Return the topics of a coordinator. `follower`: as of `KafkaSource`."""
-    topics = config.topics
-    names = TopicNames(history=topics.history, dead_letters=topics.dead_letters, events=topics.events)
-    return KafkaSource(config.client_properties, names, follower=follower)
-
-
-def new_index(config: RetentionSettings, memory_mib: int = 512) -> Index:
+def new_index(config: RetentionSettings, memory_mib: int = RECORDS_MIB) -> Index:
     """Return an empty index; its settings follow from the coordinator's."""
     return Index(DashboardSettings(memory_max_bytes=memory_mib * _MIB, health=health_settings(config)))
 

@@ -28,10 +28,11 @@ from group_coordinator.watching.dashboard.rows import group_row
 from group_coordinator.watching.dashboard.settings import DashboardSettings
 from group_coordinator.watching.dashboard.watched import Watched
 from group_coordinator.watching.history.current_group import CLASSIC, SHARE
+from group_coordinator.watching.history.published_generation import published_generation
 from group_coordinator.watching.history.stored_generations import StoredGenerations
 from group_coordinator.watching.tables.readiness_row import Readiness
 from schemas.group_states import GroupState
-from schemas.history import History, OffsetsCommitted, decode_history
+from schemas.history import History, OffsetsCommitted, decode_history, decode_snapshot
 
 _ENDS_AT_ONCE = 1_000
 """The lock is held for so many partitions."""
@@ -165,9 +166,18 @@ class Index:
     def take_stored(self, group_id: str, stored: StoredGenerations | None) -> None:
         """Take what a group's stored generations say, in place of what was known."""
         with self._lock.yielding():
-            group = self._groups.get(group_id)
-            if group is not None:
-                group.stored = stored
+            self._groups.store(group_id, stored)
+
+    def take_published(self, key: bytes | None, value: bytes | None) -> None:
+        """Take a record of the assignments topic: how a group of our own coordinator is now."""
+        group_id = (key or b"").decode(errors="replace")
+        try:
+            snapshot = None if value is None else decode_snapshot(value)
+        except msgspec.DecodeError:
+            self.unreadable += 1
+            return
+        with self._lock.yielding():
+            self._groups.store(group_id, published_generation(self._groups.stored(group_id), snapshot))
 
     def add_dead_letter(
         self, key: bytes | None, value: bytes | None, headers: dict[str, str], timestamp_ms: int

@@ -84,6 +84,8 @@ class IndexedGroups:
         """How many lie there."""
         self._clusters: dict[str, int] = {}
         """The clusters of groups, numbered from 1: by this mark those on disk are found."""
+        self._early: dict[str, StoredGenerations] = {}
+        """The stored generations of groups that are not there yet: they are in another topic than history."""
         self._chunks: deque[tuple[IndexedGroup, RecordRing, int]] = deque()
         """Every chunk in memory, in the order in which they were made."""
         self.kept_bytes = 0
@@ -129,7 +131,23 @@ class IndexedGroups:
             self._forget(before)
         self._clusters.setdefault(cluster, len(self._clusters) + 1)
         group = self.held[group_id] = IndexedGroup(group_id, cluster)
+        group.stored = self._early.pop(group_id, None)
         return group
+
+    def stored(self, group_id: str) -> StoredGenerations | None:
+        """Return what is known of a group's stored generations. Raises OSError."""
+        group = self.get(group_id)
+        return self._early.get(group_id) if group is None else group.stored
+
+    def store(self, group_id: str, stored: StoredGenerations | None) -> None:
+        """Take what a group's stored generations say, in place of what was known. Raises OSError."""
+        group = self.get(group_id)
+        if group is not None:
+            group.stored = stored
+        elif stored is not None:
+            self._early[group_id] = stored
+        else:
+            self._early.pop(group_id, None)
 
     def keep(self, group: IndexedGroup, ring: RecordRing, value: bytes) -> None:
         """Keep a record of a group."""

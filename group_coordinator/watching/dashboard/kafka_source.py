@@ -1,4 +1,4 @@
-"""The topics as they grow: history and dead letters followed, the ends of the groups' partitions polled."""
+"""The topics as they grow: history, groups and dead letters followed, the ends of the groups' partitions polled."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition
 from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError, TopicReadError, explaining
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
 from group_coordinator.ground.kafka_topics.reader import TopicReader, headers_of
+from group_coordinator.ground.settings.connection import ReaderSettings
 from group_coordinator.watching.dashboard.api_types import Request
 from group_coordinator.watching.dashboard.end_poller import EndPoller
 from group_coordinator.watching.dashboard.index import Index
@@ -20,9 +21,10 @@ from group_coordinator.watching.dashboard.sources import SourceError, request_of
 
 
 class TopicNames(Struct, frozen=True, kw_only=True):
-    """The topics that are read. The last two are None where they are not to be had."""
+    """The topics that are read. All but the first are None where they are not to be had."""
 
     history: str
+    assignments: str | None = None
     dead_letters: str | None = None
     events: str | None = None
 
@@ -41,7 +43,7 @@ class KafkaSource:
     ) -> None:
         """`properties` are librdkafka's: at least `bootstrap.servers`.
 
-        `follower`: reads history and dead letters already, and gives them to the index; None: the source reads them.
+        `follower`: reads them already, all but events, and gives them to the index; None: the source reads them.
         """
         self.name = properties.get("bootstrap.servers", "")
         self._properties = dict(properties)
@@ -94,9 +96,9 @@ class KafkaSource:
 
     def _partitions(self, reader: TopicReader) -> list[Partition]:
         partitions = reader.partitions(self._topics.history)
-        if self._topics.dead_letters is not None:
+        for topic in filter(None, (self._topics.assignments, self._topics.dead_letters)):
             with suppress(NoSuchTopicError):
-                partitions += reader.partitions(self._topics.dead_letters)
+                partitions += reader.partitions(topic)
         return partitions
 
     def _take(self, messages: list[Message], index: Index) -> None:
@@ -105,5 +107,16 @@ class KafkaSource:
             if message.topic() == self._topics.history:
                 if value is not None:
                     index.add(value)
+            elif message.topic() == self._topics.assignments:
+                index.take_published(message.key(), value)
             else:
                 index.add_dead_letter(message.key(), value, headers_of(message), message.timestamp()[1])
+
+
+def source_of_coordinator(config: ReaderSettings, follower: TopicFollower | None = None) -> KafkaSource:
+    """Return the topics of a coordinator. `follower`: as of `KafkaSource`."""
+    topics = config.topics
+    names = TopicNames(
+        history=topics.history, assignments=topics.assignments, dead_letters=topics.dead_letters, events=topics.events
+    )
+    return KafkaSource(config.client_properties, names, follower=follower)

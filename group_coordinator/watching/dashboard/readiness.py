@@ -46,7 +46,7 @@ class BrokerSettings(Struct, frozen=True, kw_only=True):
     session_timeout_ms: int = _DEFAULTS.group_consumer_session_timeout_ms
     session_timeout_min_ms: int = _DEFAULTS.group_consumer_min_session_timeout_ms
     session_timeout_max_ms: int = _DEFAULTS.group_consumer_max_session_timeout_ms
-    source: Literal["brokers", "brokers' logs", "Kafka's defaults"] = "Kafka's defaults"
+    source: Literal["brokers", "brokers' logs", "settings given here", "Kafka's defaults"] = "Kafka's defaults"
 
 
 def broker_settings(values: Mapping[str, str], source: Literal["brokers", "brokers' logs"]) -> BrokerSettings:

@@ -64,7 +64,7 @@ class EndedSource:
 
 
 class ReplaySource(EndedSource):
-    """The outputs of `group-coordinator replay --out`: `history` and `dead-letters`, as JSONL."""
+    """The outputs of `group-coordinator replay --out`, as JSONL: history; groups and dead letters if it has any."""
 
     def __init__(self, directory: Path) -> None:
         self.name = str(directory)
@@ -77,6 +77,9 @@ class ReplaySource(EndedSource):
             for record in read_output(self._directory, "history"):
                 if record.value is not None:
                     index.add(record.value)
+            if (self._directory / "assignments.jsonl").exists():
+                for record in read_output(self._directory, "assignments"):
+                    index.take_published(record.key, record.value)
             if (self._directory / "dead-letters.jsonl").exists():
                 for record in read_output(self._directory, "dead-letters"):
                     index.add_dead_letter(record.key, record.value, record.headers, 0)

@@ -14,8 +14,7 @@ from schemas.wire import DecodeError
 
 GENERATIONS = 16
 """So many of the latest count: who led long ago hardly leads again."""
-_EACH_MAX = 16
-_NAME_MAX = 200
+_EACH_MAX, _NAME_MAX = 16, 200
 """Clients choose names, and however long they are: what is kept of a group has its bounds."""
 
 
@@ -24,6 +23,7 @@ class StoredGenerations(Struct, frozen=True, kw_only=True):
 
     stored_ms: int
     """When the last one was written."""
+    generation_id: int
     protocol_type: str | None
     protocol: str | None
     """The assignor."""
@@ -49,12 +49,14 @@ def next_generation(before: StoredGenerations | None, group: GroupMetadataValue,
             with_data += _has_data(member)
         except DecodeError:
             unreadable.append(member.member_id[:_NAME_MAX])
-    had_data = {} if before is None else {name: ago + 1 for name, ago in before.had_data if ago + 1 < GENERATIONS}
+    later = 0 if before is None or before.generation_id == group.generation else 1
+    had_data = {name: ago + later for name, ago in (before.had_data if before else ()) if ago + later < GENERATIONS}
     if with_data and group.protocol is not None:
         had_data[group.protocol[:_NAME_MAX]] = 0
     timeouts_ms = sorted({member.session_timeout_ms for member in group.members})
     return StoredGenerations(
         stored_ms=stored_ms,
+        generation_id=group.generation,
         protocol_type=group.protocol_type[:_NAME_MAX] or None,
         protocol=None if group.protocol is None else group.protocol[:_NAME_MAX],
         members=len(group.members),

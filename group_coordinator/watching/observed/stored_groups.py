@@ -205,10 +205,8 @@ def _topics(subscription: bytes, assignment: bytes, protocol_type: str) -> tuple
         return ()
     try:
         if protocol_type == CONSUMER:
-            assigned = assigned_partitions(assignment)
-            return tuple(
-                AssignedTopic(topic=topic, partitions=tuple(partitions)) for topic, partitions in assigned.items()
-            )
+            pairs = assigned_partitions(assignment).items()
+            return tuple(AssignedTopic(topic=topic, partitions=tuple(partitions)) for topic, partitions in pairs)
         if protocol_type == CONNECT:
             return connect_tasks(subscription, assignment)
     except DecodeError:

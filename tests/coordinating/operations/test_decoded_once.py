@@ -37,6 +37,7 @@ class Message(NamedTuple):
     at: int
     data: bytes | None
     with_headers: list[tuple[str, bytes]]
+    with_key: bytes
 
     def topic(self) -> str:
         return self.place[0]
@@ -48,7 +49,7 @@ class Message(NamedTuple):
         return self.at
 
     def key(self) -> bytes:
-        return b"g"
+        return self.with_key
 
     def value(self) -> bytes | None:
         return self.data
@@ -70,9 +71,11 @@ class Logs:
         self.of_topic: dict[str, list[Message]] = {topic: [] for topic in NAMES}
         self.fetched: Counter[Partition] = Counter()
 
-    def write(self, topic: str, value: bytes | None, headers: Mapping[str, bytes] | None = None) -> None:
+    def write(
+        self, topic: str, value: bytes | None, headers: Mapping[str, bytes] | None = None, key: bytes = b"g"
+    ) -> None:
         messages = self.of_topic[topic]
-        messages.append(Message((topic, 0), len(messages), value, list((headers or {}).items())))
+        messages.append(Message((topic, 0), len(messages), value, list((headers or {}).items()), key))
 
 
 class MemoryReader:
@@ -195,6 +198,43 @@ def test_the_dashboard_shows_all_and_metrics_count_what_is_new(logs: Logs, proce
     assert process.index.group_ids() == ["after", "before"]
     wait_until(lambda: process.counted(m.DEAD_LETTERS, reason="bad_body") == 1)
     wait_until(lambda: process.lags() == {0.0})
+
+
+def publish(logs: Logs, group_id: str) -> None:
+    for record in outputs(log(group_id)):
+        if record.topic == TOPICS.assignments:
+            logs.write(record.topic, record.value, key=record.key or b"")
+
+
+def judged(index: Index) -> tuple[list[str], int]:
+    groups, not_judged = index.judged()
+    return sorted(each.group_id for each, _ in groups), not_judged
+
+
+def is_judged(index: Index, logs: Logs) -> None:
+    """A group is judged whichever comes first, its history or itself, and until it is gone."""
+    wait_until(lambda: index.group_ids() == ["before"])
+    assert judged(index) == ([], 1)
+    for group_id in ("before", "early"):
+        publish(logs, group_id)
+    wait_until(lambda: judged(index) == (["before"], 0))
+    for value in history_of("early"):
+        logs.write(TOPICS.history, value)
+    wait_until(lambda: judged(index) == (["before", "early"], 0))
+    logs.write(TOPICS.assignments, b"{}")
+    logs.write(TOPICS.assignments, None, key=b"early")
+    wait_until(lambda: judged(index) == (["before"], 1))
+    assert index.unreadable == 2
+    assert index.broker_settings[""].source == "settings given here"
+
+
+def test_the_dashboard_beside_the_coordinator_judges_groups(logs: Logs, process: Process) -> None:
+    is_judged(process.index, logs)
+
+
+def test_the_dashboard_alone_judges_groups(logs: Logs, process: Process) -> None:
+    with start_dashboard(CONFIG, ADDRESS) as server:
+        is_judged(server.index, logs)
 
 
 def test_without_a_dashboard_history_is_read_from_its_end(logs: Logs, decoded: Counter[bytes]) -> None:

@@ -53,7 +53,7 @@ GROUP = GroupMetadataValue(protocol_type="consumer", generation=3, protocol="ran
 def generations(groups: list[GroupMetadataValue]) -> StoredGenerations:
     known = None
     for number, group in enumerate(groups):
-        known = next_generation(known, group, number)
+        known = next_generation(known, replace(group, generation=number), number)
     assert known is not None
     return known
 

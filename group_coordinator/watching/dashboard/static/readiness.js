@@ -62,7 +62,7 @@ export function readinessView(app, _, parameters) {
     table.hidden = body.childElementCount === 0;
     replace(notes,
       total ? null : h("p", { class: "nothing" }, "No classic group is judged here."),
-      left ? h("p", {}, `${count(left, "classic group")} ${left === 1 ? "is" : "are"} not judged: that needs the generations that brokers store in the offsets topic, and this page has none of ${left === 1 ? "it" : "them"}. For groups of our own coordinator the command `, h("code", {}, "group-coordinator readiness"), " judges.") : null);
+      left ? h("p", {}, `${count(left, "classic group")} ${left === 1 ? "is" : "are"} not judged: that needs the generations that their coordinator stores, and this page has none of ${left === 1 ? "it" : "them"}.`) : null);
     replace(legend, !total ? null : [
       Object.entries(settings).map(([cluster, told]) => h("p", { class: "note" }, cluster ? `${cluster}: by ` : "By ", `${told.source}: session timeouts of ${duration(told.session_timeout_min_ms)} to ${duration(told.session_timeout_max_ms)}, migration policy ${told.migration_policy}.`)),
       h("p", { class: "note" }, "Rebalances and time without an owner (summed over partitions) are those of the last week, as far as history goes. ", notSeen)]);
