@@ -70,18 +70,20 @@ def _deploy(
     rows: Sequence[Rebalance], members: list[Member], others: list[Member], group_lanes: Sequence[Lane], now_ms: int
 ) -> Deploy | None:
     ended_ms = max(row.ended_ms or now_ms for row in rows)
-    there = _there(members, rows[0].started_ms)
+    there = _there(members, rows[0])
     if not there:  # the group came together; what followed may be a roll
         ends_ms = [each.ended_ms for each in members if each.ended_ms is not None]
         first_ms = min((end_ms for end_ms in ends_ms if end_ms > rows[0].started_ms), default=ended_ms)
         rows = [row for row in rows if (row.ended_ms or now_ms) >= first_ms]
-        there = _there(members, rows[0].started_ms) if rows else []
+        there = _there(members, rows[0]) if rows else []
     if len(rows) < 2:
         return None
     began_ms = rows[0].started_ms
-    gone = sum(each.ended_ms is not None and each.ended_ms <= ended_ms for each in _there(others, began_ms))
+    before = _there(others, rows[0])
+    known = set(map(id, before))
+    gone = sum(each.ended_ms is not None and each.ended_ms <= ended_ms for each in before)
     came = sum(
-        each.joined_ms is not None and began_ms <= each.joined_ms <= ended_ms
+        each.joined_ms is not None and each.joined_ms <= ended_ms and id(each) not in known
         and (each.ended_ms is None or each.ended_ms > ended_ms)
         for each in others
     )  # fmt: skip
@@ -110,7 +112,12 @@ def _life(member: Member) -> Life:
     return Life(client_key(member), member.member_id, member.joined_ms, member.ended_ms, member.ended_by in PUT_OUT)
 
 
-def _there(members: Iterable[Member], at_ms: int) -> list[Member]:
-    """Return the members that were there before, if only just."""
-    before = [each for each in members if each.joined_ms is not None and each.joined_ms < at_ms]
-    return [each for each in before if each.ended_ms is None or each.ended_ms >= at_ms]
+def _there(members: Iterable[Member], first: Rebalance) -> list[Member]:
+    """Return the members that were there before. Who set it off has left, or joined, a moment before it began."""
+    before = [each for each in members if each.joined_ms is not None and each.joined_ms < first.started_ms]
+    doer, has_joined = first.member_id, first.trigger == "member_joined"
+    return [
+        each
+        for each in before
+        if (not has_joined if each.member_id == doer else each.ended_ms is None or each.ended_ms >= first.started_ms)
+    ]

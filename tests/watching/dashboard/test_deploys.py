@@ -100,6 +100,20 @@ def test_a_roll_of_all_members_is_one_episode_with_what_it_cost(assignor: str) -
         assert deploy.not_known_ms == 0
 
 
+def test_who_sets_off_the_first_rebalance_a_moment_before_it_begins() -> None:
+    """Brokers' logs have a line for either: who leaves was there before, and who joins was not."""
+    joins = [planned(f"g-{number}", 500 * number + 300_000 * (number > 2)) for number in range(6)]
+    leaves: list[Fault] = [Close(member=f"g-{number}", at_ms=310_000 + 8_000 * number) for number in range(3)]
+    for history in (rolled("range"), lived(joins, leaves)):
+        later = [
+            replace(record, timestamp_ms=record.timestamp_ms + 2) if isinstance(record, RebalanceStarted) else record
+            for record in of_group(history, "g")
+        ]
+        told, expected = deploys_in(later), deploys_in(of_group(history, "g"))
+        assert expected
+        assert [(each.replaced, each.members) for each in told] == [(each.replaced, each.members) for each in expected]
+
+
 def verdicts(history: Iterable[History], group_id: str) -> dict[int, str]:
     facts, told = GroupFacts(group_id), dict[int, str]()
     for record in history:
