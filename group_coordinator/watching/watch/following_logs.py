@@ -39,6 +39,8 @@ class FollowedLogs:
     def __init__(self, patterns: Sequence[str], time_zone: tzinfo) -> None:
         """`time_zone`: of times that do not say theirs."""
         self._patterns = [pattern for pattern in patterns if pattern != STANDARD_INPUT]
+        self._matched: set[str] = set()
+        """Patterns for which there was a file."""
         self._time_zone = time_zone
         self._files: dict[FileId, _Log] = {}
         if STANDARD_INPUT in patterns:
@@ -91,7 +93,13 @@ class FollowedLogs:
 
     def _find(self) -> None:
         for pattern in self._patterns:
-            for name in named_files(pattern):
+            names = named_files(pattern)
+            if names:
+                self._matched.add(pattern)
+                self.problems.pop(pattern, None)
+            elif pattern not in self._matched:
+                self.problems[pattern] = "there is no such file"
+            for name in names:
                 path = Path(name)
                 try:
                     status = path.stat()

@@ -104,6 +104,19 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     assert name.endswith("server.log.gz")
 
 
+def test_a_name_for_which_there_is_no_file_is_said_until_there_is_one(tmp_path: Path) -> None:
+    pattern = str(tmp_path / "server.log*")
+    logs = FollowedLogs([pattern], UTC)
+    for _ in range(2):
+        assert members(logs) == []
+        assert logs.problems == {pattern: "there is no such file"}
+    (tmp_path / "server.log").write_bytes(line(1))
+    assert members(logs) == ["m-1"]
+    (tmp_path / "server.log").unlink()  # between two logs there may be none for a moment
+    assert members(logs) == []
+    assert logs.problems == {}
+
+
 @pytest.mark.parametrize(
     "name", ["server.log", "server.log.1", "server.log.12.gz", "server.log.2026-11-22-14", "server.log-20261122.gz"]
 )
