@@ -106,6 +106,25 @@ def test_one_group_as_json_and_in_the_list(kafka: EmbeddedKafka, admin: AdminCli
     assert {each["type"] for each in as_json} == {document["group"]["type"]}
 
 
+def test_a_group_that_never_commits(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:
+    """Nobody knows how far it is: no lag is told, least of all none."""
+    name = f"{topic_prefix}-never"
+    with_topic(kafka, admin, name)
+    joined = consumer(kafka, name, **{"enable.auto.commit": False})
+    joined.subscribe([name])
+    wait_until(lambda: joined.poll(0.2) is not None and len(joined.assignment()) == 2)
+    assert true_offsets(admin, name) == {}
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    ends = admin.list_offsets({TopicPartition(name, number): latest for number in range(2)})
+    messages = sum(each.result().offset for each in ends.values())
+    told = f"2 of 2 partitions without a commit, up to {messages:,} messages unread"
+    assert f"; {told}." in call(kafka, "groups", "--group", name).out
+    (row,) = (line for line in call(kafka, "groups").out.splitlines() if line.startswith(f"{name} "))
+    assert row.split()[5] == "-"
+    assert row.endswith(told)
+    joined.close()
+
+
 def test_where_our_coordinator_runs_the_brokers_groups_are_found_too(
     kafka: EmbeddedKafka, admin: AdminClient, member: Consumer, topic_prefix: str
 ) -> None:

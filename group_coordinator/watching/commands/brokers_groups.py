@@ -142,18 +142,33 @@ def _list_lines(groups: list[api.Group]) -> Iterator[str]:
     rows = [
         (
             each.group_id, each.type.capitalize(), each.state, each.members, each.generation,
-            _NONE if each.lag is None else each.lag, each.verdict, each.reason,
+            _lag(each), each.verdict, f"{each.reason}{_uncommitted(each)}",
         )
         for each in groups
     ]  # fmt: skip
     return aligned(header, rows)
 
 
+def _lag(row: api.Group) -> object:
+    """Return the lag of all partitions with a commit; where there is none, nobody knows it."""
+    has_commits = row.lag is not None and row.last_commit_ms is not None
+    return row.lag if has_commits or not row.uncommitted_partitions else _NONE
+
+
+def _uncommitted(row: api.Group) -> str:
+    if not row.uncommitted_partitions:
+        return ""
+    of = words.count(row.partitions, "partition")
+    return (
+        f"; {row.uncommitted_partitions} of {of} without a commit, up to {row.uncommitted_messages:,} messages unread"
+    )
+
+
 def _described_lines(told: api.GroupDetails, asked: Asked) -> Iterator[str]:
     of_group, now = told.group, told.now_ms
     since = words.duration(now - of_group.state_since_ms)
     yield f"{of_group.group_id} ({of_group.type}) is {of_group.state} for {since}."
-    yield f"Verdict: {of_group.verdict}. {of_group.reason}."
+    yield f"Verdict: {of_group.verdict}. {of_group.reason}{_uncommitted(of_group)}."
     if of_group.lost:
         yield f"{words.count(of_group.lost, 'message')} were deleted before they were read; the lag leaves them out."
     yield ""
