@@ -47,7 +47,8 @@ def poster(url: str) -> Callable[[bytes, str], None]:
         except HTTPError as answer:
             with answer:
                 if answer.code < 500 and answer.code not in _AGAIN:
-                    raise Refused(f"it answers {answer.code}") from None
+                    hint = ", and redirects are not followed" if answer.code < 400 else ""
+                    raise Refused(f"it answers {answer.code}{hint}") from None
                 raise
 
     return post

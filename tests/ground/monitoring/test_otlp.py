@@ -182,14 +182,15 @@ def test_times() -> None:
 
 def test_a_collector_that_refuses_or_is_away(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
     """The next post has all that was counted; the log names the host, and not the login."""
-    collector.answers += [503, 400]
+    collector.answers += [503, 400, 302]
     metrics = some_metrics()
     with caplog.at_level(logging.WARNING), OtlpPoster(collector.url(), metrics.registry, "prod", interval_s=0.02):
-        wait_until(lambda: len(collector.got) > 2)
+        wait_until(lambda: len(collector.got) > 3)
     assert by_otlp(collector.got[-1][2]) == by_prometheus(metrics)
     assert [record.getMessage() for record in caplog.records] == [
         "metrics are not posted to 127.0.0.1: it answers 503",
         "metrics are not posted to 127.0.0.1: it answers 400",
+        "metrics are not posted to 127.0.0.1: it answers 302, and redirects are not followed",
     ]
 
 
