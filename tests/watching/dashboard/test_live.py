@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -161,6 +162,12 @@ def test_a_crash_as_it_happens(live: Scene, spark: SparkSession, page: Page) -> 
     rows = [entry.asDict() for entry in sink.read(TABLES["ownership"]).collect()]
     for at_ms in (expired.timestamp_ms - 3_000, expired.timestamp_ms + 1, settled_ms):
         require_the_owners_of_the_table(page, address, rows, at_ms)
+
+    # The page of readiness judges what the coordinator publishes.
+    page.goto(f"{address}#/readiness")
+    judged = page.locator(".readiness tbody tr:has(a:text-is('payments'))").inner_text()
+    assert re.search("change this first[^.]*Its members ask for session timeouts of 8 s", judged)
+    assert "By settings given here" in page.locator(".scroller.page").inner_text()
 
     # Another session timeout, played on the very log of this coordinator.
     page.goto(f"{address}#/group/payments?compare=yes")
