@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, time, timedelta, tzinfo
 
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 
@@ -29,12 +29,24 @@ def shown_zone(*, utc: bool) -> tzinfo:
     return UTC if utc else datetime.now().astimezone().tzinfo or UTC
 
 
-def parse_moment_ms(option: str, text: str) -> int:
+def parse_moment_ms(option: str, text: str, *, is_of_today: bool = False) -> int:
     """Parse a date and time, local unless it names a zone, or milliseconds since 1970. Raises CommandError, which
-    names the option."""
+    names the option.
+
+    `is_of_today`: without a date it is the last moment at which clocks showed this time."""
     try:
-        return int(text) if text.isdigit() else int(datetime.fromisoformat(text).timestamp() * 1_000)
+        if text.isdigit():
+            return int(text)
+        moment = _last(time.fromisoformat(text)) if is_of_today and ":" in text[:3] else datetime.fromisoformat(text)
+        return int(moment.timestamp() * 1_000)
     except ValueError:
+        or_time = " or a time such as 14:00" if is_of_today else ""
         raise CommandError(
-            f"{option} {text}: write a date and time such as 2026-11-21T14:00+01:00.", WRONG_USE
+            f"{option} {text}: write a date and time such as 2026-11-21T14:00+01:00{or_time}.", WRONG_USE
         ) from None
+
+
+def _last(at: time) -> datetime:
+    now = datetime.now(at.tzinfo)
+    moment = datetime.combine(now, at)
+    return moment if moment <= now else moment - timedelta(days=1)

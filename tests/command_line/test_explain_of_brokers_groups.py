@@ -82,7 +82,11 @@ def test_a_moment(kafka: EmbeddedKafka, group: Group) -> None:
     last = explain(kafka, "--group", group.name)
     if group.name.endswith("classic"):
         assert "its cause are not known" in between(last.stdout, "Why: ", "How it ended")
-    assert explain(kafka, "--group", group.name, "--at", now).stdout == last.stdout
+    told, _, owners = explain(kafka, "--group", group.name, "--at", now).stdout.partition("\nOwners at ")
+    assert told == last.stdout
+    rows = [line for line in owners.splitlines() if line.startswith(f"{group.name}-topic ")]
+    assert rows
+    assert all(f" {words.name(group.member_id)} " in row for row in rows)
     early = explain(kafka, "--group", group.name, "--at", "2020-01-01T00:00")
     assert early.exit_code == 1
     assert "had begun then: the first that is known began on" in early.stderr

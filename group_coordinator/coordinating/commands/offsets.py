@@ -75,7 +75,7 @@ def export(
     """
     source = _Replayed(replayed) if replayed is not None else _Topics(settings.config)
     now = _committed(source.offsets_log())
-    all_offsets = now if at is None else _as_of(source, parse_moment_ms("--at", at), now)
+    all_offsets = now if at is None else _as_of(source, parse_moment_ms("--at", at, is_of_today=replayed is None), now)
     chosen = of_groups(all_offsets, group or ())
     missing = [topic for topic in group or () if topic not in chosen]
     if missing:

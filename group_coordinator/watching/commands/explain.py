@@ -24,7 +24,6 @@ from group_coordinator.watching.commands.explanation import deploys_told, explan
 from group_coordinator.watching.commands.one_look import read_brokers_groups
 from group_coordinator.watching.commands.published_groups import read_history
 from group_coordinator.watching.commands.whose_groups import Brokers, are_own
-from group_coordinator.watching.dashboard.deploys import deploys_in
 from group_coordinator.watching.dashboard.notes import note_of
 from group_coordinator.watching.dashboard.rebalance_page import rebalance_details
 from group_coordinator.watching.narrative import words
@@ -50,7 +49,12 @@ _Life = Annotated[
 ]
 _At = Annotated[
     str | None,
-    typer.Option("--at", metavar="TIME", help="The rebalance under way at this moment, or the last before it."),
+    typer.Option(
+        "--at",
+        metavar="TIME",
+        help="The rebalance under way at this moment, or the last before it, and who owned what then. 14:02 is that of "
+        "the last 24 hours.",
+    ),
 ]
 _Episode = Annotated[
     bool, typer.Option("--episode", help="The last deploys side by side: all rebalances of a roll are one episode.")
@@ -68,6 +72,8 @@ class GroupTold(Struct, frozen=True, kw_only=True):
     """Further groups that it has."""
     source: str
     """What was read, in words."""
+    remedy: str = ""
+    """Where the group may be found otherwise."""
 
 
 @with_settings(*CONNECTION, of=ReaderSettings)
@@ -97,13 +103,13 @@ def explain(
 
         group-coordinator explain --bootstrap-servers prod:9092 --group billing
         group-coordinator explain --bootstrap-servers prod:9092 --group billing --broker-log server.log
-        group-coordinator explain --group billing --at 2026-11-21T14:02
+        group-coordinator explain --group billing --at 14:02
         group-coordinator explain --group billing --generation 7 --life 1
         group-coordinator explain --group billing --from replayed/
         group-coordinator explain --group billing --episode
     """
     zone = shown_zone(utc=utc)
-    at_ms = None if at is None else parse_moment_ms("--at", at)
+    at_ms = None if at is None else parse_moment_ms("--at", at, is_of_today=directory is None)
     _require_one("--at", at is not None, "--generation", generation is not None)
     _require_one("--from", directory is not None, "--broker-log", bool(broker_log))
     if directory is not None:
@@ -119,6 +125,14 @@ def explain(
     if generation is None and len(asked) > 1:
         print_lines([*_before(asked[:-1], zone), ""])
     print_lines([*explanation(asked[-1], zone), *_other_lives(group_rebalances, asked[-1], zone)])
+    if at_ms is not None:
+        _print_owners(told, at_ms, zone)
+
+
+def _print_owners(told: GroupTold, at_ms: int, zone: tzinfo) -> None:
+    from group_coordinator.watching.commands.owners_at import owners_at  # few ask for them
+
+    print_lines(["", *owners_at(told.history, at_ms, zone)])
 
 
 def _require_one(first: str, has_first: bool, second: str, has_second: bool) -> None:
@@ -134,12 +148,16 @@ def _rebalances(told: GroupTold, group_id: str, zone: tzinfo, *, as_json: bool) 
         print_line(line, error=as_json)
     if not found:
         known = words.listed(list(map(printable, told.other_groups)), OTHERS_SHOWN)
-        there_are = f"; there are {known}" if told.other_groups else ""
-        raise CommandError(f"There is no rebalance of a group '{printable(group_id)}' in {told.source}{there_are}.")
+        others = f", only of {known}" if told.other_groups else ""
+        raise CommandError(
+            f"There is no rebalance of a group '{printable(group_id)}' in {told.source}{others}.{told.remedy}"
+        )
     return found
 
 
 def _print_deploys(told: GroupTold, group_id: str, zone: tzinfo, *, as_json: bool) -> None:
+    from group_coordinator.watching.dashboard.deploys import deploys_in  # few ask for them
+
     deploys = deploys_in(told.history)
     if not deploys:
         raise CommandError(f"No rebalances of '{printable(group_id)}' in {told.source} are those of a deploy.")
@@ -165,7 +183,8 @@ def _live(
     found = read_brokers_groups(config.client_properties, broker_logs, log_times, group_id)
     others = [each for each in found.observer.group_ids() if each != group_id]
     history = tuple(found.history(group_id))
-    return GroupTold(history=history, doubts=found.doubts, other_groups=others, source=found.source)
+    remedy = " `group-coordinator groups` lists all groups."
+    return GroupTold(history=history, doubts=found.doubts, other_groups=others, source=found.source, remedy=remedy)
 
 
 def _told(records: Iterable[History], group_id: str, source: str, noted: Sequence[str] = ()) -> GroupTold:

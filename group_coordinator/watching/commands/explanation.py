@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
+from typing import TYPE_CHECKING
 
 from group_coordinator.command_line.tables import aligned
-from group_coordinator.watching.dashboard.deploys import Deploy
 from group_coordinator.watching.narrative import holding, sentences, words
 from group_coordinator.watching.narrative.rebalances import Rebalance, because
 from group_coordinator.watching.narrative.steps import Move, WaitedFor, identities_in, moves_of, steps, waited_for
+
+if TYPE_CHECKING:
+    from group_coordinator.watching.dashboard.deploys import Deploy
 
 OWNER_ROWS_SHOWN = 40
 
