@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from group_coordinator.watching.dashboard.server import start_server
 from group_coordinator.watching.dashboard.sources import ReplaySource
+from group_coordinator.watching.narrative import words
 from tests.command_line.calls import FIXTURES, call, text_of
 from tests.watching.dashboard.http import document
 
@@ -39,6 +41,19 @@ def test_explain(replayed: Path) -> None:
     assert f"Why: {told['rebalance']['cause']}." in text
     first = printed("explain", "--from", replayed, "--group", "deploy", "--generation", "1")
     assert first["rebalance"]["generation"] == 1 != told["rebalance"]["generation"]
+
+
+def test_owners_at_a_moment(replayed: Path) -> None:
+    options = ("explain", "--from", replayed, "--group", "deploy")
+    last = printed(*options)["rebalance"]
+    moment = datetime.fromtimestamp(last["started_ms"] / 1_000 - 1, UTC).isoformat()
+    told = printed(*options, "--at", moment)
+    assert told["rebalance"] == printed(*options, "--generation", str(told["rebalance"]["generation"]))["rebalance"]
+    (_, text) = text_of(call(*options, "--at", moment, "--utc")).split("Owners at ")
+    assert told["owners"]
+    for owner in told["owners"]:
+        assert owner["member_id"] is None or owner["since_ms"] < last["started_ms"]
+        assert (words.name(owner["member_id"]) if owner["member_id"] else "nobody") in text
 
 
 def test_what_if(replayed: Path) -> None:

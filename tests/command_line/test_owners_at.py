@@ -7,7 +7,7 @@ from datetime import UTC
 
 import pytest
 
-from group_coordinator.watching.commands.owners_at import owners_at
+from group_coordinator.watching.commands.owners_at import owner_lines, owners_at
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.observer import Observer
 from tests.watching.observed.recorded import Poll, entries, quiet_polls
@@ -47,12 +47,14 @@ def test_owners_are_those_that_an_admin_client_saw(name: str) -> None:
     polls = [poll for poll in quiet_polls(name) if poll.owners]
     assert len(polls) > 20
     for poll in polls[:: len(polls) // 20]:
-        lines = list(owners_at(histories[poll.group_id], poll.at_ms, UTC))
-        assert told(lines) == seen(poll), (poll.group_id, poll.at_ms)
+        owners = owners_at(histories[poll.group_id], poll.at_ms)
+        named = {(f"{each.topic}-{each.partition}", each.member_id) for each in owners if each.member_id is not None}
+        assert named == poll.owners, (poll.group_id, poll.at_ms)
+        assert told(list(owner_lines(owners, poll.at_ms, UTC))) == seen(poll), (poll.group_id, poll.at_ms)
 
 
 def test_before_anybody_owned_anything() -> None:
     observer = Observer()
     observer.add_records(entries("lifecycle-3.4"))
     for group_id in observer.group_ids():
-        assert list(owners_at(tuple(observer.kept_of(group_id).follow()[1]), 0, UTC)) == []
+        assert owners_at(tuple(observer.kept_of(group_id).follow()[1]), 0) == []

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from group_coordinator.command_line import doubts
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
@@ -30,6 +31,9 @@ from group_coordinator.watching.narrative import words
 from group_coordinator.watching.narrative.rebalances import GroupStory, Rebalance, headline, rebalances
 from group_coordinator.watching.narrative.transactions import waits
 from schemas.history import History
+
+if TYPE_CHECKING:
+    from group_coordinator.watching.commands.owners_at import OwnerAt
 
 PREVIOUS_SHOWN = 20
 OTHERS_SHOWN = 10
@@ -121,7 +125,7 @@ def explain(
         return _print_deploys(told, group, zone, as_json=as_json)
     asked = _asked(group_rebalances, generation, life, at_ms, zone)
     if as_json:
-        return print_json(rebalance_details(asked[-1]))
+        return print_json(_document(told, asked[-1], at_ms))
     if generation is None and len(asked) > 1:
         print_lines([*_before(asked[:-1], zone), ""])
     print_lines([*explanation(asked[-1], zone), *_other_lives(group_rebalances, asked[-1], zone)])
@@ -129,10 +133,21 @@ def explain(
         _print_owners(told, at_ms, zone)
 
 
+def _document(told: GroupTold, asked: Rebalance, at_ms: int | None) -> object:
+    details = rebalance_details(asked)
+    return details if at_ms is None else asdict(details) | {"owners": _owners(told, at_ms)}
+
+
 def _print_owners(told: GroupTold, at_ms: int, zone: tzinfo) -> None:
+    from group_coordinator.watching.commands.owners_at import owner_lines
+
+    print_lines(["", *owner_lines(_owners(told, at_ms), at_ms, zone)])
+
+
+def _owners(told: GroupTold, at_ms: int) -> list[OwnerAt]:
     from group_coordinator.watching.commands.owners_at import owners_at  # few ask for them
 
-    print_lines(["", *owners_at(told.history, at_ms, zone)])
+    return owners_at(told.history, at_ms)
 
 
 def _require_one(first: str, has_first: bool, second: str, has_second: bool) -> None:
