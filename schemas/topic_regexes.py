@@ -2,8 +2,8 @@
 
 They are run by RE2, of which RE2/J is the port. It takes time that grows with the length of the expression, and what is
 done here beforehand must not take more. Where the two differ in what they accept, it is as in RE2/J (1.8): `\\C`, a
-repetition of a literal `{`, and a name of a group that comes twice or is not of ASCII are refused, and a backslash
-before a character beyond ASCII means that character.
+repetition of a literal `{`, a count of very many digits, and a name of a group that comes twice or is not of ASCII are
+refused, and a backslash before a character beyond ASCII means that character.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ _PROGRAM_KEPT = 1_000
 _QUOTED = r"\\Q.*?(?:\\E|\Z)"
 _CLASS = r"\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]"
 _ESCAPED = r"\\."
-_REPETITION = r"\{\d+(?:,\d*)?\}|[*+?]"
+_COUNT = "(?:0|[1-9][0-9]*)"
+"""With a zero in front it is none, and its braces stand for themselves."""
+_REPETITION = rf"\{{{_COUNT}(?:,{_COUNT}?)?\}}|[*+?]"
+_BEYOND_RE2 = re.compile(r"\d{9}")
+"""RE2 does not read numbers of ten digits: to it their braces stand for themselves, to RE2/J the count is too large."""
 _NAMED_GROUP = r"\(\?P?<(?P<name>[^()>]*)>"
 _TOKENS = re.compile(
     f"(?P<quoted>{_QUOTED})|{_CLASS}|{_ESCAPED}|(?P<repetition>{_REPETITION})|{_NAMED_GROUP}|.", re.DOTALL
@@ -76,6 +80,8 @@ def _for_re2(regex: str, *, names_groups: bool = True) -> str:
             raise InvalidTopicRegex(r"invalid escape sequence: \C")
         if match["repetition"] and tokens[-1:] == ["{"]:
             raise InvalidTopicRegex(f"invalid nested repetition operator: {{{token}")
+        if match["repetition"] and _BEYOND_RE2.search(token):
+            raise InvalidTopicRegex(f"invalid repetition size: {token}")
         if (name := match["name"]) is not None:
             if name in names or not name.isascii():
                 problem = "duplicate capture group name" if name in names else "invalid named capture group"

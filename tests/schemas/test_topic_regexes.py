@@ -42,6 +42,7 @@ def test_matches_are_in_javas_order() -> None:
     [
         ("a(", r"missing \)"),
         ("a{1001}", "invalid repetition size"),
+        ("a{0,10000000000}", "invalid repetition size"),
         ("(?=a)", "invalid perl operator"),
         (r"a\C", r"invalid escape sequence: \\C"),
         ("a{?", r"invalid nested repetition operator: \{\?"),
