@@ -284,6 +284,7 @@ class RequestRouter:
             self._answer_member_id_required
             and version >= _MEMBER_ID_REQUIRED_VERSION
             and request.group_instance_id is None
+            and bool(request.group_id)
         )
 
     # --------------------------------------------------------------------------------------------- without the groups

@@ -124,6 +124,13 @@ def test_a_new_member_gets_its_id_here_and_joins_with_it_at_once() -> None:
     assert event.request == join("")
 
 
+def test_no_member_id_is_given_out_for_no_group() -> None:
+    bench = Bench()
+    bench.ask("JoinGroup", join(group_id=""), version=9)
+    (event,) = bench.events
+    assert event.request == join(group_id=""), "the coordinator refuses it"
+
+
 def test_the_id_is_new_only_once() -> None:
     """A JoinGroup that is repeated, after a connection was lost, is that of a member."""
     bench = Bench()
