@@ -168,6 +168,8 @@ class RequestHeader(Struct, frozen=True, kw_only=True, gc=False):
     """The cluster's topics, for a group that may not know them yet; taken in before the request."""
     recorded: RecordedRequest | UnsetType = UNSET
     """Where the recording has it that it is taken from; absent: it was sent to this coordinator."""
+    principal: str | UnsetType = UNSET
+    """The client's user, in the log of transactions alone."""
     schema_version: Literal[1] = 1
     """Version of this envelope."""
 
@@ -363,22 +365,15 @@ def encode_request_event(
     new_member_id: str | None = None,
     topic_metadata: TopicMetadata | UnsetType = UNSET,
     recorded: RecordedRequest | UnsetType = UNSET,
+    principal: str | UnsetType = UNSET,
 ) -> bytes:
     """Write a request event's value; its key is the group id in UTF-8."""
-    return encode_json(
-        RequestDocument(
-            request_id=request_id,
-            reply_partition=reply_partition,
-            api=api,
-            api_version=api_version,
-            client_id=client_id,
-            client_host=client_host,
-            new_member_id=new_member_id,
-            topic_metadata=topic_metadata,
-            recorded=recorded,
-            body=request,
-        )
-    )
+    document = RequestDocument(
+        request_id=request_id, reply_partition=reply_partition, api=api, api_version=api_version, client_id=client_id,
+        client_host=client_host, new_member_id=new_member_id, topic_metadata=topic_metadata, recorded=recorded,
+        principal=principal, body=request,
+    )  # fmt: skip
+    return encode_json(document)
 
 
 def encode_tick(clock_ms: int) -> bytes:

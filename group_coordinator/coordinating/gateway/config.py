@@ -101,8 +101,9 @@ class Answers(AnswerSocketSettings):
         False, "Offer offsets in transactions (AddOffsetsToTxn, TxnOffsetCommit). Relays must run: in `run` with this "
         "setting, or by the command `relay`.")
     transactions_open_bytes_max: int = setting(
-        67_108_864, "Of a relay, for each shard: bytes of what is kept of open transactions, after which it takes no "
-        "further commits in transactions.", at_least=1)
+        67_108_864, "Of a relay, for each shard: bytes of what is kept of open transactions. The fuller it is, the "
+        "less may a client (a user at an address) have, and a group; who has more gets no answer to commits in new "
+        "transactions. Who is alone gets a third.", at_least=1)
 
 
 class Route(NamedTuple):

@@ -258,6 +258,7 @@ class EventsClient:
                 event.on_failure()
 
     def _encode(self, event: GroupEvent, request_id: str) -> bytes:
+        is_shared = isinstance(event.request, TxnOffsetCommitRequest)  # the room of the relay is, among clients
         return encode_request_event(
             event.api,
             event.api_version,
@@ -268,6 +269,7 @@ class EventsClient:
             client_host=event.client_host,
             new_member_id=event.new_member_id,
             topic_metadata=event.topic_metadata,
+            principal=event.principal if is_shared else UNSET,
         )
 
     def _problem(self, event: GroupEvent, key: bytes, value: bytes) -> ErrorCode | None:

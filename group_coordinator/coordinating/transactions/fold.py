@@ -24,15 +24,17 @@ from schemas.transaction_messages import TransactionLogPosition
 
 _PRODUCER_BYTES, _GROUP_BYTES = 400, 120
 """What an open producer, and a group of one, take in memory beside their names."""
-_GREEDY_SHARE = 16
+_TRANSACTION_SHARE = 16
 """No transaction takes more than this part of the room: its end is an event to each of its groups, all written at once.
-Where more than half of the room is taken, a group that has more than this part of it gets no more."""
+"""
 
 
 class OpenTransaction(Struct):
     """A producer's transaction that has commits in the partition and no end yet."""
 
     transactional_id: str
+    client: str
+    """Whose it is: the user and the address from which it began."""
     first_offset: int
     since_ms: int
     """When its first commit was appended."""
@@ -54,15 +56,16 @@ class TransactionFold:
 
     def __init__(self, partition: int, partitions: int, *, written_to: int, open_bytes_max: int) -> None:
         """`written_to`: up to this offset, exclusive, the events were written before, so they are not given again.
-        `open_bytes_max`: memory for what is open, after which commits are refused."""
+        `open_bytes_max`: memory for what is open, after which commits are refused. The less of it is left, the less may
+        one client have, and one group; so who comes late finds room, too."""
         self._partition, self._partitions = partition, partitions
         self._written_to = written_to
         self._open_bytes_max = open_bytes_max
         self.open: dict[int, OpenTransaction] = {}
         """By producer id."""
         self.open_bytes = 0
-        self._bytes_of: dict[str, int] = {}
-        """By group; a producer counts for the group that it began with."""
+        self._bytes_of: dict[tuple[str, str], int] = {}
+        """By "group" or "client", and its name; a producer counts for the group that it began with."""
         self.refused: str | None = None
         """Why the last record that was refused was."""
         self.refusals = 0
@@ -78,7 +81,7 @@ class TransactionFold:
             self.refusals += 1
             self.refused = f"offset {record.offset} of partition {self._partition}: {problem}"
             return []
-        self._open(record, group_id, request.transactional_id)
+        self._open(record, group_id, request.transactional_id, _client(envelope))
         if record.offset < self._written_to:
             return []
         body = replace(
@@ -111,45 +114,59 @@ class TransactionFold:
         envelope, request = decode_request_event(group_id, record.value)
         if not isinstance(request, TxnOffsetCommitRequest):
             raise ValueError(f"it is no commit in a transaction but {envelope.api}")
-        growth = self._growth(record.producer_id, group_id, request.transactional_id)
-        if self.open_bytes + growth > self._open_bytes_max:
-            raise ValueError(f"open transactions take {self.open_bytes} bytes already, of {self._open_bytes_max}")
-        greedy_bytes = self._open_bytes_max // _GREEDY_SHARE
-        transaction = self.open.get(record.producer_id)
-        if growth and transaction is not None and transaction.room_bytes + growth > greedy_bytes:
-            raise ValueError(f"its transaction takes {transaction.room_bytes} bytes already, of {greedy_bytes}")
-        has = self._bytes_of.get(group_id, 0)
-        if growth and self.open_bytes > self._open_bytes_max // 2 and has > greedy_bytes:
-            raise ValueError(f"open transactions of its group take {has} bytes already, of {self._open_bytes_max}")
+        self._insist_on_room(record.producer_id, group_id, request.transactional_id, _client(envelope))
         return group_id, envelope, request
 
-    def _growth(self, producer_id: int, group_id: str, transactional_id: str) -> int:
+    def _insist_on_room(self, producer_id: int, group_id: str, transactional_id: str, client: str) -> None:
+        """Raises ValueError."""
         transaction = self.open.get(producer_id)
+        growth = _group_bytes(group_id)
         if transaction is None:
-            return _PRODUCER_BYTES + 4 * len(transactional_id) + _GROUP_BYTES + 4 * len(group_id)
-        return 0 if group_id in transaction.groups else _GROUP_BYTES + 4 * len(group_id)
+            growth += _producer_bytes(transactional_id, client)
+        elif group_id in transaction.groups:
+            return
+        else:
+            client, most = transaction.client, self._open_bytes_max // _TRANSACTION_SHARE
+            if transaction.room_bytes + growth > most:
+                raise ValueError(f"its transaction takes {transaction.room_bytes} bytes already, of {most}")
+        left = max(0, self._open_bytes_max - self.open_bytes - growth)
+        most = left * left // self._open_bytes_max
+        for place in (("client", client), ("group", group_id)):
+            has = self._bytes_of.get(place, 0)
+            if has + growth > most:
+                kind, name = place
+                raise ValueError(
+                    f"open transactions of its {kind} {name} take {has} bytes already, and {left} of "
+                    f"{self._open_bytes_max} are left for all"
+                )
 
-    def _open(self, record: RawRecord, group_id: str, transactional_id: str) -> None:
-        growth = self._growth(record.producer_id, group_id, transactional_id)
-        self.open_bytes += growth
-        self._bytes_of[group_id] = self._bytes_of.get(group_id, 0) + growth
-        transaction = self.open.setdefault(
-            record.producer_id, OpenTransaction(transactional_id, record.offset, record.timestamp_ms)
-        )
-        transaction.groups[group_id] = None
-        transaction.room_bytes += growth
+    def _open(self, record: RawRecord, group_id: str, transactional_id: str, client: str) -> None:
+        transaction = self.open.get(record.producer_id)
+        if transaction is None:
+            transaction = OpenTransaction(transactional_id, client, record.offset, record.timestamp_ms)
+            self.open[record.producer_id] = transaction
+            self._count(transaction, group_id, _producer_bytes(transactional_id, client))
+        if group_id not in transaction.groups:
+            transaction.groups[group_id] = None
+            self._count(transaction, group_id, _group_bytes(group_id))
+
+    def _count(self, transaction: OpenTransaction, group_id: str, size: int) -> None:
+        """Count so many bytes more, or less, for all that they belong to."""
+        transaction.room_bytes += size
+        self.open_bytes += size
+        for place in (("client", transaction.client), ("group", group_id)):
+            self._bytes_of[place] = self._bytes_of.get(place, 0) + size
+            if not self._bytes_of[place]:
+                del self._bytes_of[place]
 
     def _end(self, record: RawRecord, *, committed: bool) -> list[GroupEventBytes]:
         transaction = self.open.pop(record.producer_id, None)
         if transaction is None:
             return []
-        of_producer = _PRODUCER_BYTES + 4 * len(transaction.transactional_id)
+        of_producer = _producer_bytes(transaction.transactional_id, transaction.client)
         for group_id in transaction.groups:
-            size, of_producer = of_producer + _GROUP_BYTES + 4 * len(group_id), 0
-            self.open_bytes -= size
-            self._bytes_of[group_id] -= size
-            if not self._bytes_of[group_id]:
-                del self._bytes_of[group_id]
+            self._count(transaction, group_id, -of_producer - _group_bytes(group_id))
+            of_producer = 0
         if record.offset < self._written_to:
             return []
         ended = TransactionEnded(
@@ -159,3 +176,16 @@ class TransactionFold:
             log=TransactionLogPosition(partition=self._partition, offset=record.offset),
         )
         return [GroupEventBytes(group_id, encode_json(ended)) for group_id in transaction.groups]
+
+
+def _client(envelope: RequestEnvelope) -> str:
+    """Who shares the room with others: neither another user nor another address is given for the asking."""
+    return f"{envelope.principal or 'User:ANONYMOUS'} at {envelope.client_host}"
+
+
+def _producer_bytes(transactional_id: str, client: str) -> int:
+    return _PRODUCER_BYTES + 4 * (len(transactional_id) + len(client))
+
+
+def _group_bytes(group_id: str) -> int:
+    return _GROUP_BYTES + 4 * len(group_id)

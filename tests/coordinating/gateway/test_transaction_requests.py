@@ -194,7 +194,7 @@ class Asked:
     def ask(self, request: TxnOffsetCommitRequest, version: int = 3) -> None:
         event = GroupEvent(
             group_id="g", api="TxnOffsetCommit", api_version=version, client_id="c", client_host="/127.0.0.1",
-            new_member_id=None, request=request,
+            new_member_id=None, request=request, principal="User:alice",
         )  # fmt: skip
         self.client.ask(event, self.answers.append)
 
@@ -209,6 +209,7 @@ def test_a_commit_goes_to_the_log_alone_and_only_the_groups_answer_counts() -> N
     ((request, version, value, _),) = asked.log.appended
     envelope, read = decode_request_event("g", value)
     assert (request, version, read, envelope.reply_partition) == (commit(t=1), 3, commit(t=1), 3)
+    assert envelope.principal == "User:alice"
     assert (asked.producer.sent, asked.answers) == ([], [])
 
 

@@ -34,12 +34,13 @@ def a_commit(group_id: str = "g", offset: int = 5, producer_id: int = 7) -> TxnO
 
 
 def commit(
-    offset: int, group_id: str = "g", *, producer_id: int = 7, committed: int = 5, request: Request | None = None
-) -> RawRecord:
+    offset: int, group_id: str = "g", *, producer_id: int = 7, committed: int = 5, request: Request | None = None,
+    host: str = "/10.0.0.1", principal: str = "User:ANONYMOUS",
+) -> RawRecord:  # fmt: skip
     body = request or a_commit(group_id, committed)
     value = encode_request_event(
         "TxnOffsetCommit" if request is None else "Heartbeat", 3, body,
-        request_id=f"r{offset}", reply_partition=2, client_id="c", client_host="/10.0.0.1",
+        request_id=f"r{offset}", reply_partition=2, client_id="c", client_host=host, principal=principal,
     )  # fmt: skip
     return RawRecord(offset, 1_000 * offset, 0, group_id.encode(), value, producer_id, 3, True)
 
@@ -108,11 +109,11 @@ def test_a_group_of_another_partition_is_refused() -> None:
 
 
 def test_where_too_much_is_open_a_commit_is_not_taken_and_so_never_answered() -> None:
-    folded = fold(open_bytes_max=3_000)
+    folded = fold(open_bytes_max=6_000)
     events = taken(folded, *[commit(number, f"g{number}", producer_id=number) for number in range(100)])
     assert 2 <= len(events) < 10
     assert folded.refusals == 100 - len(events)
-    assert folded.open_bytes <= 3_000
+    assert folded.open_bytes <= 6_000
     taken(folded, *[end(100 + number, producer_id=number) for number in range(100)])
     assert (folded.open_bytes, folded.open) == (0, {})
     assert len(taken(folded, commit(300))) == 1
@@ -120,13 +121,39 @@ def test_where_too_much_is_open_a_commit_is_not_taken_and_so_never_answered() ->
 
 def test_a_group_that_opens_very_many_leaves_room_for_others() -> None:
     folded = fold(open_bytes_max=100_000)
-    opened = taken(folded, *[commit(number, "greedy", producer_id=number) for number in range(1_000)])
+    hosts = [f"/10.0.{number}.1" for number in range(1_000)]
+    opened = taken(folded, *[commit(at, "greedy", producer_id=at, host=host) for at, host in enumerate(hosts)])
     assert folded.refusals == 1_000 - len(opened) > 0
-    assert "of its group" in (folded.refused or "")
-    others = [commit(2_000 + number, f"g{number}", producer_id=2_000 + number) for number in range(50)]
+    assert "its group" in (folded.refused or "")
+    others = [commit(2_000 + at, f"g{at}", producer_id=2_000 + at, host=hosts[at]) for at in range(50)]
     assert len(taken(folded, *others)) == 50
     taken(folded, *[end(3_000 + number, producer_id=number) for number in range(1_000)])
     assert len(taken(folded, commit(5_000, "greedy"))) == 1, "it goes on when its transactions have ended"
+
+
+@pytest.mark.parametrize(("host", "user"), [("/10.0.0.2", "User:ANONYMOUS"), ("/10.0.0.1", "User:greedy")])
+def test_a_client_that_opens_very_many_in_very_many_groups_leaves_room_for_others(host: str, user: str) -> None:
+    folded = fold(open_bytes_max=100_000)
+    greedy = [commit(at, f"g{at}", producer_id=at, host=host, principal=user) for at in range(1_001)]
+    opened = taken(folded, *greedy[:-1])
+    assert folded.refusals == 1_000 - len(opened) > 0
+    assert 36_000 < folded.open_bytes < 40_000, "who is alone gets more than a third"
+    assert "its client" in (folded.refused or "")
+    assert len(taken(folded, *[commit(2_000 + at, f"h{at}", producer_id=2_000 + at) for at in range(20)])) == 20
+    taken(folded, *[end(3_000 + number, producer_id=number) for number in range(1_000)])
+    assert len(taken(folded, greedy[-1])) == 1, "it goes on as its own end"
+
+
+def test_however_many_are_greedy_who_comes_after_them_finds_room() -> None:
+    folded, took = fold(open_bytes_max=MIB), []
+    for client in range(30):
+        records = [commit(at, f"g{client}-{at}", producer_id=1_000 * client + at, principal=f"User:{client}")
+                   for at in range(700)]  # fmt: skip
+        took.append(len(taken(folded, *records)))
+    assert 500 < took[0] < 700
+    assert sorted(took, reverse=True) == took
+    assert took[-1] > 0
+    assert folded.open_bytes < MIB
 
 
 def test_a_transaction_with_very_many_groups_leaves_room_for_others_and_has_an_end_that_can_be_written() -> None:
@@ -136,8 +163,8 @@ def test_a_transaction_with_very_many_groups_leaves_room_for_others_and_has_an_e
     assert folded.refusals == 1_000 - len(opened)
     assert "its transaction" in (folded.refused or "")
     assert len(taken(folded, commit(1_000, "g0"))) == 1, "a group that it has takes no more room"
-    others = [commit(2_000 + number, f"h{number}", producer_id=2_000 + number) for number in range(50)]
-    assert len(taken(folded, *others)) == 50
+    others = [commit(2_000 + number, f"h{number}", producer_id=2_000 + number) for number in range(40)]
+    assert len(taken(folded, *others)) == 40
     assert len(taken(folded, end(3_000))) == len(opened)
     assert len(taken(folded, commit(4_000, "g999"))) == 1, "it goes on in its next transaction"
 
