@@ -2,7 +2,8 @@
 
 No client's library does that for another one's transaction, so the requests are made here; kafka-python carries them.
 Sequence numbers count the batches of a producer in a partition, and the producer itself writes none there: the appender
-owns them. Where it does not know the last one, the partition's leader does (DescribeProducers).
+owns them. Where it does not know the last one, the partition's leader does. It may not guess: a number that is too low
+is answered as a repetition, or lets the brokers refuse the right one until the transaction has ended.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from typing import Any, NamedTuple, TypeVar
 from kafka.errors import KafkaError
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from kafka.protocol.admin.transactions import DescribeProducersRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer.produce import ProduceRequest
 from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest
@@ -29,6 +29,7 @@ from group_coordinator.coordinating.gateway.config import GatewayError
 from group_coordinator.coordinating.gateway.transactions import OnCode
 from group_coordinator.coordinating.gateway.versions import COMMIT_OF_VERSION_2, PRODUCE_OF_VERSION_2
 from group_coordinator.coordinating.transactions.log_topic import TransactionLogError, insist_on_partitions
+from group_coordinator.coordinating.transactions.producer_states import ANSWER_BYTES, DescribeProducers, ProducerStates
 from group_coordinator.ground.kafka_topics.errors import TopicReadError
 from group_coordinator.ground.monitoring.line_limit import LineLimit
 from group_coordinator.watching.watch.python_client import PropertyError, python_properties
@@ -85,6 +86,7 @@ class Appender:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._net: Any = None
         self._manager: Any = None
+        self._states: ProducerStates | None = None
         self._last: OrderedDict[tuple[int, int], _Last] = OrderedDict()
         """(Producer id, partition) -> what was appended last. For the network's thread, as all below."""
         self._under_way: set[tuple[int, int]] = set()
@@ -95,12 +97,15 @@ class Appender:
         self._loop, self._partitions = loop, shards
         try:
             insist_on_partitions(self._properties, self._topic, shards)
-            settings = python_properties(self._properties) | {"max_in_flight_requests_per_connection": 10_000}
+            settings = python_properties(self._properties) | {
+                "max_in_flight_requests_per_connection": 10_000, "receive_message_max_bytes": ANSWER_BYTES,
+            }  # fmt: skip
         except (TransactionLogError, TopicReadError, PropertyError) as problem:
             raise GatewayError(f"Offsets in transactions cannot be offered. {problem}") from problem
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what fails is answered, and told here
         self._net = NetworkSelector(**settings)
         self._manager = KafkaConnectionManager(self._net, **settings)
+        self._states = ProducerStates(self._describe, self._manager.call_soon)
         self._net.start()
         try:
             self._manager.bootstrap(_CONNECT_MS)
@@ -208,12 +213,13 @@ class Appender:
 
     async def _append_alone(self, commit: _Commit, place: tuple[int, int]) -> int:
         epoch = commit.request.producer_epoch
-        sequence, has_asked_again = self._next_known(place, epoch), False
+        sequence, has_asked_again = self._next_known(commit, place), False
         code: int = ErrorCode.REQUEST_TIMED_OUT
         while time.monotonic() - commit.since_s < _PATIENCE_S:
             try:
                 if sequence is None:
                     sequence = await self._next_of_leader(place, epoch)
+                    continue  # that may have taken long
                 code = await self._produce(commit, place, sequence)
             except KafkaError as problem:
                 _lines.write("%s-%d: no answer to an append: %s", self._topic, place[1], problem)
@@ -234,24 +240,26 @@ class Appender:
             _lines.write("%s-%d: an append is refused with %s", self._topic, place[1], _code(code).name)
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if code in _MOVED else code
 
-    def _next_known(self, place: tuple[int, int], epoch: int) -> int | None:
-        last = self._last.get(place)
-        if last is None or last.epoch != epoch or time.monotonic() - last.at_s > _KNOWN_S:
+    def _next_known(self, commit: _Commit, place: tuple[int, int]) -> int | None:
+        """A new epoch begins with 0. Since transactions of version 2 each has one, nobody need be asked about a
+        producer that commits often."""
+        last, epoch = self._last.get(place), commit.request.producer_epoch
+        if last is None or time.monotonic() - last.at_s > _KNOWN_S:
             return None
-        return (last.sequence + 1) % _SEQUENCES
+        if last.epoch == epoch:
+            return (last.sequence + 1) % _SEQUENCES
+        return 0 if last.epoch < epoch and commit.produce_version >= PRODUCE_OF_VERSION_2 else None
 
     async def _next_of_leader(self, place: tuple[int, int], epoch: int) -> int:
-        """Ask the leader for the last number of the producer in the partition; a new epoch begins with 0."""
+        """Ask the leader for the last number of the producer in the partition."""
         producer_id, partition = place
-        topic = DescribeProducersRequest.TopicRequest(name=self._topic, partition_indexes=[partition], version=0)
-        answer = await self._ask(self._leader(partition), DescribeProducersRequest[0](topics=[topic]))
-        described = answer.topics[0].partitions[0]
-        if described.error_code:
-            raise KafkaError(f"the producers of {self._topic}-{partition} are not told: error {described.error_code}")
-        for producer in described.active_producers:
-            if producer.producer_id == producer_id and producer.producer_epoch == epoch:
-                return (int(producer.last_sequence) + 1) % _SEQUENCES
-        return 0
+        assert self._states is not None
+        state = await self._states.of(partition, producer_id)
+        return 0 if state is None or state.epoch != epoch else (state.last_sequence + 1) % _SEQUENCES
+
+    async def _describe(self, partition: int) -> bytes:
+        answer: bytes = await self._ask(self._leader(partition), DescribeProducers.of(self._topic, partition))
+        return answer
 
     async def _produce(self, commit: _Commit, place: tuple[int, int], sequence: int) -> int:
         producer_id, partition = place
