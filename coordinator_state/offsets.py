@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from schemas.transaction_messages import TransactionLogPosition
@@ -72,15 +72,27 @@ Committed = dict[str, dict[int, CommittedOffset]]
 Pending = dict[str, dict[int, dict[int, CommittedOffset]]]
 """topic -> partition -> producer id -> the last offset that its open transaction committed."""
 
+
+class _WithTransactions(Struct, array_like=True, gc=False):
+    """What is kept where transactions left something. Fields are only ever added at the end, each with a default."""
+
+    topics: Committed
+    pending: Pending
+    log_offset: int
+    log_id: str | None = None
+
+
 _decode = msgspec.msgpack.Decoder(Committed).decode
-_decode_with_transactions = msgspec.msgpack.Decoder(tuple[Committed, Pending, int]).decode
+_decode_with_transactions = msgspec.msgpack.Decoder(_WithTransactions).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Offsets:
     """Committed offsets, and what transactions left, decoded from their blob when first looked at."""
 
-    __slots__ = ("_has_transactions", "_packed", "_pending", "_topics", "_transaction_log_offset")
+    __slots__ = (
+        "_has_transactions", "_packed", "_pending", "_topics", "_transaction_log_id", "_transaction_log_offset",
+    )  # fmt: skip
 
     def __init__(self, packed: bytes = b"", *, has_transactions: bool = False) -> None:
         self._packed: bytes | None = packed
@@ -89,13 +101,16 @@ class Offsets:
         self._topics: Committed = {}
         self._pending: Pending = {}
         self._transaction_log_offset = -1
+        self._transaction_log_id: str | UnsetType = UNSET
 
     @property
     def topics(self) -> Committed:
         """All committed offsets; no topic is empty. Only the methods below change them."""
         if self._packed is not None:
             if self._has_transactions:
-                self._topics, self._pending, self._transaction_log_offset = _decode_with_transactions(self._packed)
+                kept = _decode_with_transactions(self._packed)
+                self._topics, self._pending = kept.topics, kept.pending
+                self._transaction_log_offset, self._transaction_log_id = kept.log_offset, kept.log_id or UNSET
             elif self._packed:
                 self._topics = _decode(self._packed)
             self._packed = None
@@ -125,7 +140,8 @@ class Offsets:
         if self._packed is not None:
             return self._packed
         if self.has_transactions:
-            return _encode((self._topics, self._pending, self._transaction_log_offset))
+            kept = (self._topics, self._pending, self._transaction_log_offset)
+            return _encode((*kept, self._transaction_log_id) if self._transaction_log_id else kept)
         return _encode(self._topics) if self._topics else b""
 
     def has_seen(self, log: TransactionLogPosition | None) -> bool:
@@ -133,6 +149,8 @@ class Offsets:
         if log is None:
             return False
         _ = self.topics
+        if self._transaction_log_id and log.topic_id and log.topic_id != self._transaction_log_id:
+            return False  # it was made anew
         return log.offset <= self._transaction_log_offset
 
     def note_seen(self, log: TransactionLogPosition | None) -> None:
@@ -140,6 +158,7 @@ class Offsets:
         if log is not None:
             _ = self.topics
             self._transaction_log_offset = log.offset
+            self._transaction_log_id = log.topic_id or self._transaction_log_id
 
     def get(self, topic: str, partition: int) -> CommittedOffset | None:
         return self.topics.get(topic, {}).get(partition)

@@ -21,6 +21,9 @@ class TransactionLogPosition(Struct, frozen=True, kw_only=True, gc=False):
     partition: INT32
     """A group has one, for ever."""
     offset: INT64
+    topic_id: UUID_TEXT | UnsetType = UNSET
+    """Of the log: one that was made anew begins again at 0, and so do places that groups have not seen. Absent: not
+    known."""
 
 
 @final

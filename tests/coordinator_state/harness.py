@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from coordinator_state import (
     Answer,
@@ -71,8 +71,8 @@ def assignment(topic: str, *partitions: int) -> bytes:
     return encode_assignment(Assignment(partitions=tuple(TopicPartition(topic, partition) for partition in partitions)))
 
 
-def log_position(offset: int | None) -> TransactionLogPosition | None:
-    return None if offset is None else TransactionLogPosition(partition=0, offset=offset)
+def log_position(offset: int | None, topic_id: Any = UNSET) -> TransactionLogPosition | None:
+    return None if offset is None else TransactionLogPosition(partition=0, offset=offset, topic_id=topic_id)
 
 
 class GroupHarness:
@@ -169,13 +169,12 @@ class GroupHarness:
         return self._run(lambda coordinator: coordinator.handle(event))
 
     def end_transaction(
-        self, producer_id: int, *, committed: bool, log_offset: int | None = None, epoch: int = 0
+        self, producer_id: int, *, committed: bool, log_offset: int | None = None, epoch: int = 0, log_id: Any = UNSET
     ) -> list[Output]:
         """A producer's transaction is over; returns everything that came out."""
         self.offset += 1
-        ended = TransactionEnded(
-            producer_id=producer_id, producer_epoch=epoch, committed=committed, log=log_position(log_offset)
-        )
+        log = log_position(log_offset, log_id)
+        ended = TransactionEnded(producer_id=producer_id, producer_epoch=epoch, committed=committed, log=log)
         event = TransactionEndedEvent(self.offset, self.now_ms, self.now_ms, ended)
         return self._run(lambda coordinator: coordinator.handle(event))
 
@@ -296,6 +295,7 @@ class GroupHarness:
         version: int = 5,
         metadata: str | None = "",
         log_offset: int | None = None,
+        log_id: Any = UNSET,
         **fields: Any,
     ) -> list[Output]:
         """A TxnOffsetCommit; each partition is a topic of its own."""
@@ -318,7 +318,7 @@ class GroupHarness:
             generation_id=generation_id,
             member_id=member_id,
             topics=topics,
-            log=log_position(log_offset),
+            log=log_position(log_offset, log_id),
             **fields,
         )
         return self.send("TxnOffsetCommit", request, version)

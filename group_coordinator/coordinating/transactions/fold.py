@@ -6,7 +6,7 @@ writes the end of the transaction behind it. Pure: records in, events out.
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from schemas.events import (
@@ -54,12 +54,16 @@ class GroupEventBytes(Struct, frozen=True):
 class TransactionFold:
     """One partition of the log. It may begin anywhere at or before the first commit of each open transaction."""
 
-    def __init__(self, partition: int, partitions: int, *, written_to: int, open_bytes_max: int) -> None:
+    def __init__(
+        self, partition: int, partitions: int, *, written_to: int, open_bytes_max: int,
+        topic_id: str | UnsetType = UNSET,
+    ) -> None:  # fmt: skip
         """`written_to`: up to this offset, exclusive, the events were written before, so they are not given again.
         `open_bytes_max`: memory for what is open, after which commits are refused. The less of it is left, the less may
-        one client have, and one group; so who comes late finds room, too."""
+        one client have, and one group; so who comes late finds room, too. `topic_id`: the log's."""
         self._partition, self._partitions = partition, partitions
         self._written_to = written_to
+        self._topic_id = topic_id
         self._open_bytes_max = open_bytes_max
         self.open: dict[int, OpenTransaction] = {}
         """By producer id."""
@@ -88,7 +92,7 @@ class TransactionFold:
             request,
             producer_id=record.producer_id,
             producer_epoch=record.producer_epoch,
-            log=TransactionLogPosition(partition=self._partition, offset=record.offset),
+            log=self._place(record),
         )
         value = encode_request_event(
             envelope.api, envelope.api_version, body, request_id=envelope.request_id,
@@ -159,6 +163,9 @@ class TransactionFold:
             if not self._bytes_of[place]:
                 del self._bytes_of[place]
 
+    def _place(self, record: RawRecord) -> TransactionLogPosition:
+        return TransactionLogPosition(partition=self._partition, offset=record.offset, topic_id=self._topic_id)
+
     def _end(self, record: RawRecord, *, committed: bool) -> list[GroupEventBytes]:
         transaction = self.open.pop(record.producer_id, None)
         if transaction is None:
@@ -173,7 +180,7 @@ class TransactionFold:
             producer_id=record.producer_id,
             producer_epoch=record.producer_epoch,
             committed=committed,
-            log=TransactionLogPosition(partition=self._partition, offset=record.offset),
+            log=self._place(record),
         )
         return [GroupEventBytes(group_id, encode_json(ended)) for group_id in transaction.groups]
 

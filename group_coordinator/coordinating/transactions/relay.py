@@ -15,11 +15,12 @@ from functools import partial
 from uuid import uuid4
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from group_coordinator.coordinating.transactions.fold import GroupEventBytes, TransactionFold
 from group_coordinator.coordinating.transactions.log_topic import TransactionLogError
-from group_coordinator.ground.kafka_topics.clients import new_consumer, new_producer
+from group_coordinator.ground.kafka_topics.clients import new_admin_client, new_consumer, new_producer
+from group_coordinator.ground.kafka_topics.described import topic_ids_of
 from group_coordinator.ground.monitoring.line_limit import LineLimit
 from group_coordinator.watching.watch.offsets_topic import OffsetsTopicError, OffsetsTopicReader
 from schemas.kafka.record_batches import RawRecord
@@ -68,19 +69,22 @@ class Position(Struct, frozen=True):
     """What lies before it was written to the events."""
     owner: str = ""
     """The relay that says so."""
+    topic_id: str = ""
+    """Of the log, as far as it is known."""
 
     @property
     def metadata(self) -> str:
         """What is kept beside the offset."""
-        return f"{self.next_offset} {self.owner}"
+        return f"{self.next_offset} {self.owner} {self.topic_id}"
 
     @classmethod
     def of(cls, committed: TopicPartition) -> Position | None:
         """Return the position of a committed offset; None if there is none."""
         if committed.offset < 0:
             return None
-        next_offset, _, owner = (committed.metadata or "").partition(" ")
-        return cls(committed.offset, int(next_offset) if next_offset.isdecimal() else committed.offset, owner)
+        next_offset, owner, topic_id, *_ = (committed.metadata or "").split(" ") + [""] * 3
+        next_number = int(next_offset) if next_offset.isdecimal() else committed.offset
+        return cls(committed.offset, next_number, owner, topic_id)
 
 
 class RelayTakenOverError(TransactionLogError):
@@ -97,6 +101,7 @@ class ShardRelay:
         self._thread = threading.Thread(target=self._run, name=f"relay-{shard}", daemon=True)
         self._fold: TransactionFold | None = None
         self._saved: Position | None = None
+        self._topic_id = ""
         self.next_offset: int | None = None
         """Where it reads on; None: it has not begun."""
         self.end_offset: int | None = None
@@ -195,7 +200,14 @@ class ShardRelay:
     def _begin(self, positions: Consumer, reader: OffsetsTopicReader) -> TransactionFold:
         """Read on where the last relay was; the first one begins with the log."""
         begin, end = reader.bounds().get(self.shard, (0, 0))
+        self._topic_id = self._present_topic_id()
         found = Position.of(self._committed(positions)) or Position(begin, begin)
+        if found.topic_id not in ("", self._topic_id):
+            _log.error(
+                "the log of transactions was made anew: what was pending in shard %d waits for ends that do not come",
+                self.shard,
+            )
+            found = Position(begin, begin)
         if found.next_offset < begin or found.resume_offset > end:
             _log.error(
                 "the log of transactions of shard %d has lost what lies from offset %d to %d: offsets that are pending "
@@ -206,18 +218,29 @@ class ShardRelay:
         reader.assign({self.shard: resume_offset})
         fold = TransactionFold(
             self.shard, self._settings.shards, written_to=found.next_offset,
-            open_bytes_max=self._settings.open_bytes_max,
+            open_bytes_max=self._settings.open_bytes_max, topic_id=self._topic_id or UNSET,
         )  # fmt: skip
         self._fold, self.next_offset, self.end_offset = fold, resume_offset, end
-        self._commit(positions, Position(resume_offset, max(resume_offset, found.next_offset), self._owner))
+        written_to = max(resume_offset, found.next_offset)
+        self._commit(positions, Position(resume_offset, written_to, self._owner, self._topic_id))
         self._saved_s = time.monotonic()
         self.problem = None
         return fold
+
+    def _present_topic_id(self) -> str:
+        """Return the log's id, empty where brokers have none. Raises KafkaException and TransactionLogError."""
+        topic = self._settings.log_topic
+        try:
+            return topic_ids_of(new_admin_client(self._settings.log_properties), [topic]).get(topic) or ""
+        except TimeoutError as problem:
+            raise TransactionLogError(f"the brokers do not say which topic {topic} is") from problem
 
     def _step(
         self, positions: Consumer, reader: OffsetsTopicReader, producer: Producer, fold: TransactionFold
     ) -> None:
         records = reader.poll(_POLL_S).get(self.shard, [])
+        if records and self.next_offset is not None and records[0].offset < self.next_offset:
+            raise TransactionLogError(f"{self._settings.log_topic} was made anew, or has lost records")
         events = [event for record in records for event in self._take(fold, record)]
         if events:
             write_events(producer, self._settings.events_topic, self.shard, events)
@@ -241,7 +264,7 @@ class ShardRelay:
         assert self.next_offset is not None
         assert self._saved is not None
         next_offset = max(self.next_offset, self._saved.next_offset)
-        position = Position(fold.resume_offset(self.next_offset), next_offset, self._owner)
+        position = Position(fold.resume_offset(self.next_offset), next_offset, self._owner, self._topic_id)
         if position == self._saved and self._saved_s - self._committed_s < _COMMIT_INTERVAL_S:
             return
         found = Position.of(self._committed(positions))

@@ -134,6 +134,30 @@ def test_a_log_that_takes_nothing_is_told_and_holds_up_nobody_else(
     plain.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
 
 
+def test_a_log_that_was_made_anew_begins_again_for_groups_that_have_seen_more_of_the_old_one(
+    gateway: Gateway, gateway_config: GatewaySettings, topic: str, relays: Relays, admin: AdminClient
+) -> None:
+    metadata = consumer_of(gateway, "g").consumer_group_metadata()
+
+    def commit(producer: Producer, offset: int) -> None:
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], metadata, 20)
+        producer.commit_transaction(20)
+
+    first, log = producer_of(gateway, "first"), topic_name(gateway_config.topic_prefix)
+    for offset in range(1, 6):
+        commit(first, offset)
+    wait_until(lambda: relays.shards[0].next_offset == 10, TIMEOUT_S)
+    admin.delete_topics([log])[log].result(20)
+    wait_until(lambda: relays.not_ready() != [], TIMEOUT_S)
+    make_topic(admin, log, 1)
+    wait_until(lambda: relays.not_ready() == [], TIMEOUT_S)
+    second = producer_of(gateway, "second")
+    commit(second, 6)
+    assert committed(consumer_of(gateway, "g", **{"isolation.level": "read_committed"}), topic) == 6
+    assert relays.shards[0].next_offset == 2
+
+
 def test_an_open_transaction_holds_up_no_other_group(gateway: Gateway, topic: str, relays: Relays) -> None:
     stalled, other = producer_of(gateway, "stalled"), producer_of(gateway, "other")
     stalled.begin_transaction()

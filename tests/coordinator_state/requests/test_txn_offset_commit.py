@@ -1,6 +1,7 @@
 """TxnOffsetCommit: who may commit in a transaction, and what becomes pending. Its end: `test_transactions.py`."""
 
 import pytest
+from msgspec import UNSET, UnsetType
 
 from coordinator_state import LogRecord
 from schemas.error_codes import ErrorCode
@@ -9,6 +10,7 @@ from schemas.transaction_history import TransactionalOffsetsPending
 from tests.coordinator_state.harness import GroupHarness, of_type, subscription
 
 NONE = ErrorCode.NONE
+FIRST_LOG, SECOND_LOG = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
 
 
 def codes_of(group: GroupHarness, *args: object, **fields: object) -> list[ErrorCode]:
@@ -115,6 +117,23 @@ def test_very_many_partitions_are_told_in_pieces() -> None:
     group = GroupHarness()
     outputs = group.commit_in_transaction(7, {("t", partition): 1 for partition in range(2_500)})
     assert [len(record.offsets) for record in of_type(outputs, TransactionalOffsetsPending)] == [1_000, 1_000, 500]
+
+
+@pytest.mark.parametrize("first_id", [FIRST_LOG, UNSET])
+def test_a_log_of_transactions_that_was_made_anew_begins_again(first_id: str | UnsetType) -> None:
+    """What an older relay wrote names no log: it is that of the first that is named."""
+    group = GroupHarness()
+    assert codes_of(group, 7, {("t", 0): 5}, log_offset=10, log_id=first_id) == [NONE]
+    group.end_transaction(7, committed=True, log_offset=11, log_id=FIRST_LOG)
+    assert group.commit_in_transaction(7, {("t", 0): 5}, log_offset=10, log_id=FIRST_LOG) == []
+    assert codes_of(group, 7, {("t", 0): 6}, log_offset=0, log_id=SECOND_LOG) == [NONE]
+    assert group.commit_in_transaction(7, {("t", 0): 6}, log_offset=0, log_id=SECOND_LOG) == []
+    group.end_transaction(7, committed=True, log_offset=1, log_id=SECOND_LOG)
+    assert group.group is not None
+    assert not group.group.offsets.has_pending
+    committed = group.group.offsets.get("t", 0)
+    assert committed is not None
+    assert committed.offset == 6
 
 
 def test_a_repeat_from_the_log_of_transactions_is_not_answered() -> None:
