@@ -143,7 +143,7 @@ class App:
         )
 
     def committed(self) -> int:
-        (place,) = self.consumer.committed([TopicPartition(SOURCE, 0)], _TIMEOUT_S)
+        (place,) = self.consumer.committed([TopicPartition(SOURCE, 0)], _TIMEOUT_S / 4)
         return place.offset
 
 
@@ -208,6 +208,44 @@ def _is_refused(properties: dict[str, Any], topic: str) -> bool:
     )
     producer.flush(_TIMEOUT_S)
     return codes == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+
+
+@pytest.mark.parametrize(
+    ("user", "operation", "kind", "name"),
+    [
+        ("relay", AclOperation.READ, ResourceType.TOPIC, LOG),
+        ("relay", AclOperation.READ, ResourceType.GROUP, RELAYS_GROUP),
+        ("gateway", AclOperation.WRITE, ResourceType.TOPIC, LOG),
+        ("gateway", AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "*"),
+    ],
+)
+def test_who_gets_a_right_back_goes_on(
+    cluster: Cluster, gateway: Gateway, relays: Relays, user: str, operation: AclOperation, kind: ResourceType,
+    name: str,
+) -> None:  # fmt: skip
+    def commit(offset: int, timeout_s: float) -> bool:
+        app = App(cluster, gateway)  # it ends what an earlier one has left open
+        try:
+            app.send_offset(offset, timeout_s)
+            app.producer.commit_transaction(timeout_s)
+            return app.committed() == offset
+        except KafkaException:
+            return False
+
+    def is_felt() -> bool:
+        is_committed = commit(11, 5.0)
+        return relays.not_ready() != [] if user == "relay" else not is_committed
+
+    wait_until(lambda: commit(10, 10.0), _TIMEOUT_S)
+    cluster.take_away(user, operation, kind, name)
+    try:
+        wait_until(is_felt, 2 * _TIMEOUT_S)
+    finally:
+        lines = acl_lines(DOCUMENTS / "clients.md")
+        (line,) = [line for line in lines if f"User:{user} " in line and line.split()[-1].strip("'") == name]
+        paste(line, cluster.inside)
+    wait_until(lambda: commit(12, 10.0), 4 * _TIMEOUT_S)
+    wait_until(lambda: relays.not_ready() == [] and relays.shards[0].lag == 0, _TIMEOUT_S)
 
 
 def test_without_the_gateways_right_to_write_the_log(
