@@ -49,7 +49,8 @@ class StreamingConfig(
         "checkpoint.", at_least=0)
     trigger_interval_ms: int = setting(
         0, "Least time from one batch to the next; 0: at once. `run` with responders sets 2000 unless it is set, since "
-        "nobody waits for the batches.", at_least=0)
+        "nobody waits for the batches. Without them the clock does, where it is more than half of "
+        "group_min_session_timeout_ms.", at_least=0)
     spark_niceness: int = setting(
         0, "Niceness of Spark's JVM and Python workers (Linux, `nice(2)`), where the command starts them. `run` "
         "with responders sets 15 unless it is set: nobody waits for them, so whoever answers comes first.", at_least=0,

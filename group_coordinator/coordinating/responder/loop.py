@@ -119,6 +119,8 @@ class Responder:
         self._lead_ms: int | None = None
         self._published_ms = NO_CLOCK
         """The clock that was published last."""
+        # The clock runs ahead of that by half of the shortest session at most: with less often it would stand and wait.
+        self._published_every_s = min(STATUS_INTERVAL_S, config.group.group_min_session_timeout_ms / 4_000)
         self._query_end = state.end_offset
         self._query_clock_ms = NO_CLOCK
         self._query_heard_s = time.monotonic()
@@ -186,7 +188,7 @@ class Responder:
             self._ticker.start(is_whole=log_begin == 0)
 
     def _answer(self, reader: TopicReader, producer: Producer, is_wanted: Callable[[], bool]) -> None:
-        next_status_s = 0.0
+        next_status_s = next_published_s = 0.0
         while is_wanted():
             messages = reader.poll(HELD_S if self._held else POLL_S)
             for message in messages:
@@ -203,9 +205,11 @@ class Responder:
             self._tick(reader)
             if 1_000 * (now_s - self._query_heard_s) > self._alone_max_ms:
                 raise alone(now_s - self._query_heard_s)
+            if now_s >= next_published_s:
+                next_published_s = now_s + self._published_every_s
+                self._publish(producer)
             if now_s >= next_status_s:
                 next_status_s = now_s + STATUS_INTERVAL_S
-                self._publish(producer)
                 self._report(self._status())
 
     def _tick(self, reader: TopicReader) -> None:
