@@ -42,14 +42,12 @@ class RecordedRequest(Struct, frozen=True, kw_only=True, gc=False):
 
 @final
 class RecordedSession(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="recorded_session"):
-    """The session of a member ends at this moment, neither before nor after, unless the member is heard again.
+    """The session of a member ends at this moment, unless it is heard again; with null in its place, a join phase.
 
-    The importer of a recording writes it where a broker's log tells when a member expired, and where an answer shows
-    that one did not, though nothing was heard of it for its session timeout: its coordinator stood still meanwhile, or
-    lines are missing. It has no answer.
+    Importers write it where a broker's log tells when, or an answer shows that one lasted longer. It has no answer.
     """
 
-    member_id: str
+    member_id: str | None
     ends_ms: INT64
     schema_version: Literal[1] = 1
     """Version of this event."""

@@ -46,7 +46,7 @@ def follow_recording(step: Step, event: RecordedEvent) -> None:
     elif type(fact) is RecordedSession:
         if step.group is not None:
             step.begin(event)
-            _end_session_at(step, fact)
+            _fire_at(step, timers.JOIN if fact.member_id is None else timers.session(fact.member_id), fact.ends_ms)
     elif type(fact) is RecordedDeparture:
         if step.group is not None and type(step.group.body) is ClassicGroup:  # another kind has its own way
             step.begin(event)
@@ -58,13 +58,13 @@ def follow_recording(step: Step, event: RecordedEvent) -> None:
             step.forget_group()
 
 
-def _end_session_at(step: Step, fact: RecordedSession) -> None:
-    """Move the end of a session. Both kinds of groups name the timer alike."""
-    armed, name = step.require_group().timers, timers.session(fact.member_id)
+def _fire_at(step: Step, name: str, ends_ms: int) -> None:
+    """Move a timer. Both kinds of groups name those of sessions alike."""
+    armed = step.require_group().timers
     timer = armed.get(name)
     if timer is not None:
-        armed[name] = replace(timer, deadline_ms=fact.ends_ms)
-        step.no_deadline_before_ms = min(step.no_deadline_before_ms, fact.ends_ms)
+        armed[name] = replace(timer, deadline_ms=ends_ms)
+        step.no_deadline_before_ms = min(step.no_deadline_before_ms, ends_ms)
 
 
 def _depart(step: Step, group: ClassicGroup, member_id: str) -> None:

@@ -230,6 +230,23 @@ def test_a_session_ends_when_the_recording_says(ends_in_ms: int) -> None:
     assert [record.member.member_id for record in of_type(group.outputs, history.MemberExpired)] == ["a"]
 
 
+@pytest.mark.parametrize("ends_in_ms", [500, 50_000])
+def test_a_join_phase_ends_when_the_recording_says(ends_in_ms: int) -> None:
+    group = GroupHarness("g", now_ms=NOW_MS)
+    group.recorded(RecordedSession(member_id=None, ends_ms=NOW_MS))
+    group.stable("a", "b")
+    group.recorded(RecordedSession(member_id=None, ends_ms=NOW_MS))
+    assert not of_type(group.add("c"), history.JoinPhaseCompleted)
+    group.recorded(RecordedSession(member_id=None, ends_ms=group.now_ms + ends_in_ms))
+    for member_id in ("a", "b"):
+        group.recorded(RecordedSession(member_id=member_id, ends_ms=group.now_ms + 2 * ends_in_ms))
+    group.sleep(ends_in_ms - 1)
+    assert of_type(group.outputs, history.JoinPhaseCompleted)[-1].generation_id == 2
+    group.sleep(1)
+    assert of_type(group.outputs, history.JoinPhaseCompleted)[-1].generation_id == 3
+    assert {record.member.member_id for record in of_type(group.outputs, history.MemberDropped)} == {"a", "b"}
+
+
 def test_a_departure_is_told_as_not_known_and_lies_nowhere() -> None:
     group = GroupHarness("g", now_ms=NOW_MS)
     group.stable("a", "b")

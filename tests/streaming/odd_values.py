@@ -47,6 +47,7 @@ RECORDED = RecordedGroup(
 OTHERS = [
     encode_json(RecordedLoad(loaded_ms=1, group_metadata=None, broker_id=1)),
     encode_json(RecordedSession(member_id="m", ends_ms=1)),
+    encode_json(RecordedSession(member_id=None, ends_ms=1)),
     encode_json(RecordedDeparture(member_id="m")),
     *map(encode_json, (RECORDED, RecordedLeader(member_ids=("m",)), RecordingGap(reason="lines are missing"))),
     encode_json(TopicsDeleted(topics=(DeletedTopic(name="t", topic_id=TOPIC_ID),))),

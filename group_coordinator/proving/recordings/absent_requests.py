@@ -42,6 +42,8 @@ from schemas.messages import (
 
 PROMPT_US = 1_000
 """How soon a client sends its next request when it has its answer."""
+SENT_AGAIN_US = 10_000_000
+"""How soon a member sends a JoinGroup again whose answer it has not got."""
 LEAVE_VERSION = 3
 CANDIDATES_MAX = 60
 COMMITS_MAX = 8
@@ -93,11 +95,14 @@ def absent_requests(
         own_joins = _joins_of(steps, member_id)
         if not own_joins:
             continue
-        for effect_us in _times(steps, disagreement, member_id):
+        for effect_us in _times(steps, disagreement, member_id, expected):
             for absent in (
                 _join(own_joins, disagreement, steps, member_id, effect_us),
+                *(_sent_before(join, member_id, effect_us) for join in own_joins),
                 _leave(own_joins[-1], member_id, effect_us),
             ):
+                if absent is None:
+                    continue
                 yield (absent,)
                 count += 1
                 if count >= CANDIDATES_MAX:
@@ -236,10 +241,12 @@ def _joins_of(steps: Sequence[Step], member_id: str) -> list[Step]:
     ]
 
 
-def _times(steps: Sequence[Step], disagreement: Disagreement, member_id: str) -> list[int]:
+def _times(steps: Sequence[Step], disagreement: Disagreement, member_id: str, expected: Expected) -> list[int]:
     """Return when the request may have come: at the time of its effect, or when the member was last answered before."""
     answered_us = _after_last_answer(steps, disagreement, member_id)
     times = [disagreement.broker_ms * 1000] if disagreement.broker_ms is not None else []
+    told_us = (entry.time_ms * 1000 for entry in expected.entries or () if member_id in entry.member_ids)
+    times += [us for us in told_us if (answered_us or 0) < us <= disagreement.at_us][-1:]
     times += [answered_us] if answered_us is not None else []
     return [*times, disagreement.at_us - 1]
 
@@ -272,6 +279,14 @@ def _join(
     )
     join_request = replace(request, member_id=member_id, protocols=protocols)
     return _absent(template, join_request, member_id, effect_us)
+
+
+def _sent_before(join: Step, member_id: str, effect_us: int) -> Absent | None:
+    """Return a JoinGroup that its member sends again, as it has no answer: the next one says what it said."""
+    request = join.request.request
+    if not effect_us < join.effect_us < effect_us + SENT_AGAIN_US or not isinstance(request, JoinGroupRequest):
+        return None
+    return _absent(join, replace(request, member_id=member_id), member_id, effect_us)
 
 
 def _leave(template: Step, member_id: str, effect_us: int) -> Absent:

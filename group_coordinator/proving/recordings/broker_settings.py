@@ -183,14 +183,19 @@ def _take_told(told: Mapping[str, str], inferred: Inferred) -> None:
         # Lists are in brackets: [uniform, range].
         value: Setting = text.strip("[]").replace(" ", "") if own_name in _TEXTS else int(text)
         if own_name in inferred or value != getattr(defaults, own_name, None):
-            inferred[own_name] = value, f"{name} = {value} (as the broker's log tells)"
+            # The timer of no delay fires a moment later, too: behind requests that wait already.
+            taken = _SHORTEST_DELAY_MS if own_name == _INITIAL_DELAY and not value else value
+            inferred[own_name] = taken, f"{name} = {value} (as the broker's log tells)"
 
 
 # ------------------------------------------------------------------------------------------------ the initial delay
 
 
+_INITIAL_DELAY, _SHORTEST_DELAY_MS = "group_initial_rebalance_delay_ms", 1
+
+
 def _infer_initial_delay(groups: Mapping[str, Sequence[GroupRequest]], inferred: Inferred) -> None:
-    name = "group_initial_rebalance_delay_ms"
+    name = _INITIAL_DELAY
     default = GroupConfig().group_initial_rebalance_delay_ms
     phases = [phase for requests in groups.values() for phase in _initial_phases(requests)]
     if not phases:

@@ -21,7 +21,7 @@ KEPT_BYTES_MAX = 64 * 1024 * 1024
 """Of what lines tell of topics; what is beyond it is left out, and said."""
 _SIGHTING_BYTES = 400
 _PARTITION_BYTES = 100
-TAKEN_IN_US = 500_000
+TAKEN_IN_US = 5_000_000
 """How long after a change was answered a broker may need to take it in."""
 _RACELESS_US = 1_000_000
 """A broker may answer with the state before a change. So an answer that contradicts a change is not believed for this
@@ -227,7 +227,7 @@ class _Story:
         yield TopicChange(
             at_us=at_us,
             earliest_us=min(before_us, at_us) if asked is None else asked.earliest_us,
-            latest_us=at_us if asked is None else asked.latest_us + TAKEN_IN_US,
+            latest_us=(at_us if asked is None else asked.latest_us) + TAKEN_IN_US,
             name=self._name,
             topic=topic,
             gone_id=gone_id,

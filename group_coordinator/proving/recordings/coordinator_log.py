@@ -66,12 +66,12 @@ class LogEntry(Struct, frozen=True):
 
 EMPTY = "group is empty"
 _LEFT = "members left"
-_REJOINED = "member rejoined or changed"
+REJOINED = "member rejoined or changed"
 _CONVERTED = "group converted"
 _TRIGGERS = {
     "member_joined": "member joined",
-    "leader_rejoined": _REJOINED,
-    "member_changed": _REJOINED,
+    "leader_rejoined": REJOINED,
+    "member_changed": REJOINED,
     "static_member_replaced": "static member replaced",
     "member_left": _LEFT,
     "pending_member_left": _LEFT,
@@ -107,9 +107,7 @@ class CoordinatorLogs(Struct):
     until_ms: int = 2**62
 
 
-def read_coordinator_logs(
-    paths: Sequence[Path], time_zone: tzinfo, of_cluster: str | None = None
-) -> CoordinatorLogs:
+def read_coordinator_logs(paths: Sequence[Path], time_zone: tzinfo, of_cluster: str | None = None) -> CoordinatorLogs:
     """Read the logs of any number of brokers; lines of other kinds are skipped, and so are logs of other clusters than
     this one."""
     log, logs = BrokerLog(time_zone, of_cluster=of_cluster), CoordinatorLogs()

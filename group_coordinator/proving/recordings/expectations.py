@@ -11,7 +11,7 @@ from typing import Any, cast
 from msgspec import Struct, field
 
 from coordinator_state import Answer, LogRecord
-from group_coordinator.proving.recordings.commits_in_sight import CommitsInSight
+from group_coordinator.proving.recordings.commits_in_sight import DESCRIBE, CommitsInSight, tells_no_group
 from group_coordinator.proving.recordings.consumer_records import describe_record, same_record
 from group_coordinator.proving.recordings.coordinator_log import LogEntry
 from group_coordinator.proving.recordings.group_requests import GroupRequest
@@ -27,7 +27,6 @@ from schemas.messages import FindCoordinatorResponse, LeaveGroupRequest, OffsetF
 Json = dict[str, Any]
 
 MAY_BE_PARKED = frozenset({"JoinGroup", "SyncGroup"})
-_DESCRIBE = frozenset({"DescribeGroups", "ConsumerGroupDescribe"})
 
 NOTHING = "nothing"
 """What a side has where the other has a record or an entry more."""
@@ -40,6 +39,8 @@ PUNCTUAL_MS = 20
 """What is later than this is counted, and told."""
 LONG_STALL_MS = 2_000
 """How late a line may be written when the broker's process stands still."""
+STORED_MS = 5_000 + LATE_MS
+"""How long replicas may take to have a group's record (`offsets.commit.timeout.ms`): the broker answers after that."""
 CLOCK_MS = 2
 """The log's times are rounded to milliseconds, and a moment has passed before a line is written."""
 
@@ -195,12 +196,12 @@ class Expected(Struct, kw_only=True):
 
 
 def answer_disagreement(
-    step: Step, answer: Answer, at_us: int, commits: CommitsInSight, *, by_timer: bool
+    step: Step, answer: Answer, at_us: int, commits: CommitsInSight, *, by_timer: bool, may_be_gone: bool
 ) -> Disagreement | None:
     """Compare an answer with the broker's: what it says, and when a request that may be parked was answered.
 
     `commits`: of the group. `by_timer`: a timer leads to the answer. What a request leads to may wait for a broker that
-    does not get on.
+    does not get on. `may_be_gone`: a broker that loads the group may find nothing of it.
     """
     request = step.request
     if step.inferred is not None or request.write_timed_out:
@@ -213,10 +214,10 @@ def answer_disagreement(
     if isinstance(answer.response, FindCoordinatorResponse):
         # Nodes and addresses are the broker's own; which partition it is, is compared elsewhere.
         broker_says, here_says = {"errorCode": _first_code(broker)}, {"errorCode": _first_code(here)}
-    if broker_says != here_says and not (
-        (isinstance(request.request, OffsetFetchRequest) and commits.may_be_seen(request, broker_says, here_says))
-        or (logged.api in _DESCRIBE and commits.may_be_absent(request, broker_says))
-    ):
+    if commits.is_refused_meanwhile(request):
+        return None
+    is_gone = may_be_gone and logged.api in DESCRIBE and tells_no_group(broker_says)
+    if broker_says != here_says and not (is_gone or commits.explains(request, broker_says, here_says)):
         return Disagreement(
             kind="answer",
             about=about,
@@ -227,8 +228,9 @@ def answer_disagreement(
             step=step.index,
         )
     late_ms = logged.ready_us // 1000 - answer.time_ms
-    # The answer to SyncGroup waits until replicas have the group's record.
-    at_most_ms = LATE_TIMER_MS if by_timer and logged.api != "SyncGroup" else LONG_STALL_MS
+    at_most_ms = LATE_TIMER_MS if by_timer else LONG_STALL_MS
+    if logged.api == "SyncGroup":
+        at_most_ms = STORED_MS
     if logged.api in MAY_BE_PARKED and not -CLOCK_MS <= late_ms <= at_most_ms:
         return Disagreement(
             kind="time",
@@ -274,7 +276,7 @@ def comparable(request: GroupRequest, response: Json) -> Json:
     if api == "ConsumerGroupHeartbeat":
         told = {name: value for name, value in response.items() if name != "errorMessage"}
         return {**told, "assignment": _sorted_assignment(response.get("assignment"))}
-    if api in _DESCRIBE:
+    if api in DESCRIBE:
         return {**response, "groups": [_comparable_group(group) for group in response["groups"]]}
     if isinstance(request.request, OffsetFetchRequest) and request.request.groups[0].topics is None:
         if "groups" in response:
@@ -355,6 +357,14 @@ def entry_disagreement(
         here=str(entry),
         step=step,
         broker_ms=broker_entry.time_ms if broker_entry is not None and is_same else None,
+    )
+
+
+def missing_entry(entry: LogEntry, number: int, at_us: int, step: int) -> Disagreement:
+    """Tell that nothing came out here which an entry of the coordinator log tells of."""
+    where = f"entry {number + 1} of the coordinator log"
+    return Disagreement(
+        kind="log", about=f"log:{number}", at_us=at_us, where=where, broker=str(entry), here=NOTHING, step=step
     )
 
 

@@ -17,14 +17,25 @@ from group_coordinator.proving.recordings.broker_settings import BrokerSettings,
 from group_coordinator.proving.recordings.broker_versions import shown_version
 from group_coordinator.proving.recordings.consumer_group_settings import Interruptions
 from group_coordinator.proving.recordings.coordinator_log import CoordinatorLogs, LogEntry
-from group_coordinator.proving.recordings.coverage import covered_of, whole_records
+from group_coordinator.proving.recordings.coverage import covered_of, ends_of, whole_records
 from group_coordinator.proving.recordings.expectations import Covered, Disagreement, Expected, Fact, Load
 from group_coordinator.proving.recordings.group_facts import facts_between, facts_of, with_starts
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
-from group_coordinator.proving.recordings.loads import Places, loads_of, waited_for_move, with_restarts, without_stale
-from group_coordinator.proving.recordings.log_doubts import SHORTEST_SESSION_US, logs_that_end_early
-from group_coordinator.proving.recordings.never_stored import NEVER_STORED, is_undone, kept_entries, with_undone
+from group_coordinator.proving.recordings.loads import (
+    Places,
+    loads_of,
+    waited_for_move,
+    with_restarts,
+    without_stale,
+)
+from group_coordinator.proving.recordings.never_stored import (
+    NEVER_STORED,
+    is_undone,
+    kept_entries,
+    with_undone,
+    with_unstored,
+)
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord, OffsetsLog, topic_ids_of
 from group_coordinator.proving.recordings.order_search import GroupResult, OrderSearch
 from group_coordinator.proving.recordings.recorded_groups import expected_of, steps_of
@@ -40,8 +51,6 @@ BEFORE = "of groups that lived before the log began, before a join phase told al
 LOST = "of groups that could not be followed any more, until a join phase told all their members"
 OLDER = "the group is older than the recording"
 ANOTHER = "the recording says what cannot follow from what it said before"
-ENDED = "the log of its coordinator ends here, and those of other brokers go on"
-MOVED = "its coordinator is none any more, and the log of the next one is not here"
 
 _Timed = TypeVar("_Timed", LoggedRecord, LogEntry)
 
@@ -148,6 +157,7 @@ def follow(
     entries = None if logs is None else logs.entries
     covered = covered_of(groups, records or {}, logs)
     follower = _Follower(log, settings, records, entries, loads, covered)
+    follower.ends_ms = ends_of(log, groups, logs)
     follower.ends, follower.compacted_until_ms = with_markers(follower.ends, markers), compacted_until_ms or {}
     return Following(
         settings=settings,
@@ -190,7 +200,8 @@ def _loads(
     moves = {} if logs is None else logs.moves
     loads = {group_id: loads_of(requests, moves.get(group_id, ()), places) for group_id, requests in groups.items()}
     loads = with_restarts(groups, loads, places)
-    return with_undone(groups, loads, {} if logs is None else logs.entries, standstills_ms, places)
+    loads = with_undone(groups, loads, {} if logs is None else logs.entries, standstills_ms, places)
+    return with_unstored(groups, loads)
 
 
 def _reached(requests: Sequence[GroupRequest], loads: Sequence[Load], set_aside: dict[str, int]) -> list[GroupRequest]:
@@ -217,18 +228,6 @@ def _standstills_ms(log: RequestLog) -> list[tuple[int, int]]:
     ]
 
 
-def _ends(log: RequestLog) -> dict[str, tuple[int, str]]:
-    """Return by group from when on the log has nothing more of it, though it lives on, and why."""
-    latest_us = (log.end_us or 0) - SHORTEST_SESSION_US
-    moved = {
-        group_id: (places.refused_us // 1000, MOVED)
-        for group_id, places in log.contents.places.items()
-        if places.refused_us is not None and places.refused_us < latest_us
-    }
-    ended = logs_that_end_early(log)
-    return moved | {group_id: (file.end_us // 1000, ENDED) for file in ended for group_id in file.groups}
-
-
 class _Follower:
     """Follows the groups of one log."""
 
@@ -250,20 +249,21 @@ class _Follower:
         self._standstills_ms = _standstills_ms(log)
         self._is_session_timeout_known = settings.is_session_timeout_known
         self._start_us, self._end_ms = log.start_us or 0, (log.end_us or 0) // 1000
-        self._ends = _ends(log)
+        self.ends_ms: Mapping[str, tuple[int, str]] = {}
 
     def follow(self, group_id: str, requests: list[GroupRequest]) -> FollowedGroup:
         """Follow one group, part after part."""
         began_us = min(self._start_us, requests[0].logged.arrival_us)
         followed = FollowedGroup(group_id=group_id, requests=requests, from_ms=began_us // 1000)
         after_us, reason = 0, BEFORE
-        end_ms, ended = self._ends.get(group_id, (self._end_ms, ""))
+        end_ms, ended = self.ends_ms.get(group_id, (self._end_ms, ""))
         for stretch in (*self._protocols.stretches(group_id), None):
             until_us = end_ms * 1000 if stretch is None else stretch.from_us
             stretch_requests = [
                 request
                 for request in requests
-                if after_us <= request.logged.handled_us and (stretch is None or request.logged.handled_us < until_us)
+                if after_us <= request.logged.handled_us
+                and (request.logged.handled_us < until_us or (stretch is None and not ended))
             ]
             self._follow_classic(followed, stretch_requests, after_us, until_us // 1000, reason)
             if stretch is not None:
@@ -329,7 +329,7 @@ class _Follower:
         covered = replace(self._covered, records_since_ms=since_ms)
         expected = expected_of(requests, records, entries, loads, facts, self._standstills_ms, covered)
         expected.is_session_timeout_known = self._is_session_timeout_known
-        search = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up)
+        search = OrderSearch(group_id, self._config, expected, steps_of(requests, entries), until_ms, start, gave_up)
         result, expected = search.run(), search.expected
         doubt = result.track.doubt
         inputs = result.inputs

@@ -20,16 +20,14 @@ from coordinator_state import (
     decode_group,
     encode_group,
 )
-from coordinator_state.classic import timers
 from coordinator_state.classic.recordings import put_first
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.outputs import group_event
-from group_coordinator.proving.recordings.coordinator_log import LogEntry, entry_of_history
+from group_coordinator.proving.recordings.coordinator_log import entry_of_history
 from group_coordinator.proving.recordings.expectations import (
     CLOCK_MS,
     LATE_MS,
     LONG_STALL_MS,
-    NOTHING,
     Disagreement,
     Expected,
     FactValue,
@@ -37,6 +35,7 @@ from group_coordinator.proving.recordings.expectations import (
     answer_disagreement,
     answered_stable,
     entry_disagreement,
+    missing_entry,
     not_answered,
 )
 from group_coordinator.proving.recordings.group_facts import resolution_written_ms, resolved, told_at_join
@@ -51,12 +50,12 @@ from group_coordinator.proving.recordings.replay_state import (
     GroupInput,
     InputValue,
     State,
+    is_bare,
 )
-from group_coordinator.proving.recordings.session_ends import assumed_sessions, is_bound
+from group_coordinator.proving.recordings.session_ends import assumed_sessions, join_phase_end_ms, join_phase_timer
+from schemas import history, recorded
 from schemas.events import TransactionEnded
 from schemas.group_metadata_events import GroupConfiguration, TopicMetadata
-from schemas.history import GroupCreated, GroupEmpty, History, JoinPhaseCompleted, LeaderElected, MemberExpired
-from schemas.recorded import RecordedDeparture, RecordedLeader, RecordedLoad, RecordedSession
 
 _NEVER_MS = 2**62
 
@@ -134,7 +133,7 @@ class GroupReplay:
         self._handled_since_ms = _NEVER_MS
         self._last_step = step.index
         if (member_id := step.gone_member_id) is not None:
-            self._tell(RecordedDeparture(member_id=member_id))
+            self._tell(recorded.RecordedDeparture(member_id=member_id))
             return
         self._handled = step
         self._waiting[step.index] = None
@@ -157,7 +156,7 @@ class GroupReplay:
         """Fire the timers that are due, one after the other; then compare with what the broker has done by then."""
         self._moment_ms = self._clock_ms
         self._move_session_ends(clock_ms)
-        while (deadline_ms := self._coordinator.next_deadline_ms()) is not None and deadline_ms <= clock_ms:
+        while (deadline_ms := self._next_timer_ms(clock_ms)) <= clock_ms:
             self._prepare_election(self._moment_ms)
             self._prepare_expiration(deadline_ms)
             self._take_out_silent(deadline_ms)
@@ -169,20 +168,26 @@ class GroupReplay:
 
     def _move_session_ends(self, clock_ms: int) -> None:
         """Let sessions end when they really ended, of those that are over by then here or there."""
-        sessions, group = self._expected.sessions, self._coordinator.group
-        if group is None:
-            return
-        ends_ms = {member_id: told_ms for told_ms, member_id in sessions.told_until(self._clock_ms, clock_ms)}
+        group = self._coordinator.group
+        if group is not None:
+            due_ms = self._coordinator.next_deadline_ms()
+            moves = self._expected.sessions.moved(group, self._clock_ms, clock_ms, due_ms)
+            for member_id, end_ms in moves.items():
+                self._tell(recorded.RecordedSession(member_id=member_id, ends_ms=max(end_ms, self._clock_ms)))
+
+    def _next_timer_ms(self, clock_ms: int) -> int:
+        """Return when the next timer fires. A join phase that is over by that time here ends when the broker's timer
+        really fired."""
+        group, entries = self._coordinator.group, (self._expected.entries or [])[self._next_entry :]
+        timer = None if group is None else join_phase_timer(group, clock_ms)
+        if group is not None and timer is not None:
+            ends_ms = join_phase_end_ms(group, timer, entries)
+            if ends_ms > timer.deadline_ms:
+                self.latest_ms = max(self.latest_ms, ends_ms - timer.deadline_ms)
+                self._clock_ms = max(self._clock_ms, self._moment_ms)
+                self._tell(recorded.RecordedSession(member_id=None, ends_ms=ends_ms))
         deadline_ms = self._coordinator.next_deadline_ms()
-        if deadline_ms is not None and deadline_ms <= clock_ms:
-            for name, timer in group.timers.items():
-                member_id = timers.member_of(name)
-                if member_id is not None and timer.deadline_ms <= clock_ms and is_bound(group, member_id):
-                    ends_ms[member_id] = sessions.end_ms(member_id, timer)
-        for member_id, end_ms in ends_ms.items():
-            armed = group.timers.get(timers.session(member_id))
-            if armed is not None and armed.deadline_ms != end_ms and is_bound(group, member_id):
-                self._tell(RecordedSession(member_id=member_id, ends_ms=max(end_ms, self._clock_ms)))
+        return _NEVER_MS if deadline_ms is None else deadline_ms
 
     def _take_out_silent(self, deadline_ms: int) -> None:
         """Let those be gone whose session ends by a timeout that nothing shows: whether they expired is not known."""
@@ -190,7 +195,7 @@ class GroupReplay:
             for member_id, timer in assumed_sessions(self._coordinator.group, deadline_ms):
                 if not self._expected.sessions.is_told(member_id, timer):
                     self._clock_ms = max(self._clock_ms, deadline_ms - 1)
-                    self._tell(RecordedDeparture(member_id=member_id))
+                    self._tell(recorded.RecordedDeparture(member_id=member_id))
 
     def finish(self, clock_ms: int) -> None:
         """End the replay where the log ends."""
@@ -257,7 +262,7 @@ class GroupReplay:
             self._tell_facts(load.from_us, 0)
             self.advance_to(max(self._clock_ms, load.from_us // 1000))
             self._tell(
-                RecordedLoad(
+                recorded.RecordedLoad(
                     loaded_ms=load.loaded_us // 1000, group_metadata=self._group_metadata, broker_id=load.broker_id
                 )
             )
@@ -267,7 +272,7 @@ class GroupReplay:
         body = None if self._coordinator.group is None else self._coordinator.group.body
         if type(body) is ClassicGroup and (first := first_members(body, self._expected, self._clock_ms)):
             put_first(body, first)
-            self.inputs.append(GroupInput(moment_ms, RecordedLeader(member_ids=first)))
+            self.inputs.append(GroupInput(moment_ms, recorded.RecordedLeader(member_ids=first)))
 
     def _prepare_expiration(self, deadline_ms: int) -> None:
         """Sessions that end in one moment expire in any order: if the coordinator log tells it, that one is taken."""
@@ -284,7 +289,7 @@ class GroupReplay:
                 self._check_answer(output)
             elif isinstance(output, LogRecord):
                 self._check_record(output)
-            elif isinstance(output, History):
+            elif isinstance(output, history.History):
                 self._check_history(output)
 
     def _check_answer(self, answer: Answer) -> None:
@@ -293,7 +298,11 @@ class GroupReplay:
             return  # it was told already that the broker had answered much earlier
         del self._waiting[step.index]
         commits, by_timer = self._expected.commits, self._handled is None
-        disagreement = answer_disagreement(step, answer, self._at_us, commits, by_timer=by_timer)
+        # Of a group whose offsets were deleted a load may have found nothing: the log is compacted at no known time.
+        may_be_gone = self._next_load > 0 and self._group_metadata is None and is_bare(self._coordinator.group)
+        disagreement = answer_disagreement(
+            step, answer, self._at_us, commits, by_timer=by_timer, may_be_gone=may_be_gone
+        )
         if disagreement is not None:
             self.disagreements.append(disagreement)
         elif step.inferred is None:
@@ -310,7 +319,7 @@ class GroupReplay:
         before = self._group_metadata
         if record.key.startswith(GROUP_METADATA_PREFIX):
             self._group_metadata = record.value
-        if self._clock_ms <= self._expected.covered.records_since_ms:
+        if self._moment_ms <= self._expected.covered.records_since_ms:
             return
         slack_ms = max(self._slack_ms(record.caused_by_offset), self._state_slack_ms)
         if self._handled is not None and is_kept_in_memory(record.key, record.value):
@@ -324,10 +333,14 @@ class GroupReplay:
         if disagreement is not None and self._expected.covered.has_record(self._moment_ms):
             self.disagreements.append(disagreement)
 
-    def _check_history(self, record: History) -> None:
-        if isinstance(record, GroupCreated | JoinPhaseCompleted | GroupEmpty):
+    def _check_history(self, record: history.History) -> None:
+        if isinstance(record, history.GroupCreated | history.JoinPhaseCompleted | history.GroupEmpty):
             self._state_slack_ms = self._slack_ms(record.cause.offset)
-        if isinstance(record, LeaderElected) and record.reason in ("leader_gone", "leader_did_not_rejoin"):
+        elif isinstance(record, history.AssignmentReceived) and self._handled is not None:
+            # The group is stable when replicas have its record.
+            logged = self._handled.request.logged
+            self._state_slack_ms = (logged.ready_us - logged.arrival_us) // 1000 + CLOCK_MS
+        if isinstance(record, history.LeaderElected) and record.reason in ("leader_gone", "leader_did_not_rejoin"):
             self.elections.add(record.generation_id)
         group, entries = self._coordinator.group, self._expected.entries
         in_consumer_group = group is not None and type(group.body) is ConsumerGroup
@@ -347,7 +360,7 @@ class GroupReplay:
         if not self._expected.covered.has_entry(entry.time_ms):
             return
         ahead = list(enumerate(entries[number + 1 : number + RESYNC_ENTRIES], number + 1))
-        if isinstance(record, MemberExpired):
+        if isinstance(record, history.MemberExpired):
             for place, expected in ahead:
                 if place in self._taken_entries:
                     continue
@@ -378,17 +391,7 @@ class GroupReplay:
         self._skip_taken_entries()
         while self._next_entry < len(entries) and entries[self._next_entry].time_ms < until_ms:
             if self._expected.covered.has_entry(entries[self._next_entry].time_ms):
-                self.disagreements.append(self._missing(entries[self._next_entry]))
+                missing = missing_entry(entries[self._next_entry], self._next_entry, self._at_us, self._last_step)
+                self.disagreements.append(missing)
             self._next_entry += 1
             self._skip_taken_entries()
-
-    def _missing(self, entry: LogEntry) -> Disagreement:
-        return Disagreement(
-            kind="log",
-            about=f"log:{self._next_entry}",
-            at_us=self._at_us,
-            where=f"entry {self._next_entry + 1} of the coordinator log",
-            broker=str(entry),
-            here=NOTHING,
-            step=self._last_step,
-        )

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from group_coordinator.proving.recordings.coordinator_log import LogEntry
-from group_coordinator.proving.recordings.expectations import Load
+from group_coordinator.proving.recordings.coordinator_log import REJOINED, LogEntry
+from group_coordinator.proving.recordings.expectations import STORED_MS, Load
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.loads import Places, accepted_of, handled_us
 from group_coordinator.proving.recordings.recorded_groups import HAND_OVER_US
@@ -27,6 +27,8 @@ from schemas.messages import JoinGroupRequest, LeaveGroupRequest, OffsetCommitRe
 
 NEVER_STORED = "the broker answered as a coordinator whose changes were never stored"
 _STORED = OffsetCommitRequest | SyncGroupRequest | LeaveGroupRequest
+_OF_REQUESTS = frozenset({"group converted", "epoch bumped", "target computed", "member joined", REJOINED})
+"""What only a request leads to, or what it may lead to among other things."""
 _BY_STANDSTILL_US = 2 * 1_000_000
 """So soon after a standstill members are gone by it."""
 
@@ -72,6 +74,42 @@ def with_undone(
     return undone
 
 
+def with_unstored(
+    groups: Mapping[str, Sequence[GroupRequest]], loads: Mapping[str, list[Load]]
+) -> dict[str, list[Load]]:
+    """Return the loads, with what they undid where an assignment could not be stored any more: its leader was refused,
+    and the group did not have that generation later."""
+    return {
+        group_id: [_with_unstored(groups[group_id], load) for load in of_group] for group_id, of_group in loads.items()
+    }
+
+
+def _with_unstored(requests: Sequence[GroupRequest], load: Load) -> Load:
+    for request in requests:
+        body, logged = request.request, request.logged
+        if (
+            isinstance(body, SyncGroupRequest)
+            and body.assignments
+            and request.refused_as_coordinator
+            and logged.handled_us < load.from_us < logged.handled_us + STORED_MS * 1000
+            and not _is_generation_kept(requests, body.generation_id, load)
+        ):
+            return replace(load, from_us=logged.handled_us, undone_from_us=logged.handled_us)
+    return load
+
+
+def _is_generation_kept(requests: Sequence[GroupRequest], number: int, load: Load) -> bool:
+    """Return whether what came after a load shows that the group had this generation."""
+    for request in accepted_of(requests):
+        if request.logged.ready_us >= load.loaded_us and request.error_codes <= {ErrorCode.NONE}:
+            became = _generation(request)
+            if became is not None:
+                return became > number
+            if getattr(request.request, "generation_id", -1) >= number:
+                return True
+    return False
+
+
 def is_undone(request: GroupRequest, loads: Sequence[Load]) -> bool:
     """Return whether a load of its group undid what a request was refused for."""
     is_refused = bool(request.error_codes - {ErrorCode.NONE})
@@ -79,8 +117,18 @@ def is_undone(request: GroupRequest, loads: Sequence[Load]) -> bool:
 
 
 def kept_entries(entries: Sequence[LogEntry], loads: Sequence[Load]) -> list[LogEntry]:
-    """Return the lines of brokers' logs without those of what a load undid."""
-    return [entry for entry in entries if not any(_has(load, entry.time_ms * 1000) for load in loads)]
+    """Return the lines of brokers' logs without those of what a load undid: also of requests that an old coordinator
+    took last, and never answered."""
+    return [
+        entry
+        for entry in entries
+        if not any(_has(load, entry.time_ms * 1000) or _took_last(load, entry) for load in loads)
+    ]
+
+
+def _took_last(load: Load, entry: LogEntry) -> bool:
+    is_told = load.broker_id is not None and load.from_us < entry.time_ms * 1000 < load.loaded_us - HAND_OVER_US
+    return is_told and (entry.kind in _OF_REQUESTS or entry.cause in _OF_REQUESTS)
 
 
 def _has(load: Load, us: int) -> bool:

@@ -5,12 +5,20 @@ little earlier or later. Nothing is moved that the log contradicts: requests of 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from msgspec import Struct
 
-from group_coordinator.proving.recordings.expectations import LATE_MS, LONG_STALL_MS, Disagreement, Expected, Step
+from group_coordinator.proving.recordings.expectations import (
+    LATE_MS,
+    LONG_STALL_MS,
+    MAY_BE_PARKED,
+    STORED_MS,
+    Disagreement,
+    Expected,
+    Step,
+)
 from group_coordinator.proving.recordings.group_facts import resolution_written_ms
 from group_coordinator.proving.recordings.recorded_groups import HAND_OVER_US
 from group_coordinator.proving.recordings.replay_state import NO_STEP, GroupInput
@@ -109,7 +117,7 @@ class PossibleMoves:
         after_us, before_us = self._bounds(step)
         earliest_us = max(after_us, step.effect_us - LONG_STALL_MS * 1000)
         # A busy broker may take up a request long after it was handed over, though before it is answered.
-        latest_us = min(before_us, step.effect_us + LONG_STALL_MS * 1000, step.request.logged.ready_us)
+        latest_us = min(before_us, step.request.logged.ready_us)
         if earliest_us <= effect_us <= latest_us and effect_us != step.effect_us:
             yield Move(step.index, effect_us)
 
@@ -145,7 +153,7 @@ class PossibleMoves:
             before_us = facts[place - 1].at_us if place else 0
             after_us = next((later.at_us for later in facts[place:] if later.at_us > fact.at_us), _FAR_US)
             earliest_us, latest_us = max(fact.earliest_us, before_us + 1), min(fact.latest_us, after_us - 1)
-            for step in near:
+            for step in sorted(near, key=lambda step: abs(step.effect_us - fact.at_us)):
                 for at_us in (step.effect_us, step.effect_us + 1):
                     if earliest_us <= at_us <= latest_us and at_us != fact.at_us:
                         yield Move(NO_STEP, at_us, fact=place)
@@ -157,9 +165,9 @@ class PossibleMoves:
         last = next(resolved, None)
         if last is None or resolution_written_ms(last.began_ms, self._expected.resolutions) is not None:
             return
-        for index in self._order[max(position - NEIGHBOURS, 0) : position + NEIGHBOURS]:
-            effect_us = self._steps[index].effect_us
-            if 0 <= effect_us - last.began_ms * 1000 <= LONG_STALL_MS * 1000:
+        near = [self._steps[index] for index in self._order[max(position - NEIGHBOURS, 0) : position + NEIGHBOURS]]
+        for effect_us in (*self._told_us(near), *(step.effect_us for step in near)):
+            if 0 <= effect_us - last.began_ms * 1000 <= STORED_MS * 1000:
                 yield Move(NO_STEP, effect_us + 1, regexes_begun_ms=last.began_ms)
 
     def _moves_of_loads(self, until_us: int) -> Iterator[Move]:
@@ -179,6 +187,7 @@ class PossibleMoves:
         for move in self._by_brokers_time(disagreement):
             yield from self._stall(near, self._steps[move.step], move.effect_us)
         told_us = self._told_us(near)
+        yield from self._answered_behind(near, told_us)
         for first in near:
             room_us = first.latest_us - len(near) - first.effect_us
             ends_us = [us for us in told_us if 0 < us - first.effect_us <= room_us]
@@ -186,6 +195,15 @@ class PossibleMoves:
                 ends_us += [first.effect_us + room_us * part // _PARTS_OF_A_STALL for part in _PARTS]
             for end_us in ends_us:
                 yield from self._stall(near, first, end_us)
+
+    def _answered_behind(self, near: Sequence[Step], told_us: Iterable[int]) -> Iterator[tuple[Move, ...]]:
+        """All that was not answered when the broker did something was taken up just before it was answered."""
+        single = [step for step in near if step.request.logged.api not in MAY_BE_PARKED]
+        for us in told_us:
+            waiting = [step for step in single if step.effect_us <= us < step.latest_us]
+            moves = tuple(Move(step.index, step.latest_us) for step in waiting)
+            if len(moves) > 1 and all(move.effect_us <= self._bounds(self._steps[move.step])[1] for move in moves):
+                yield moves
 
     def _stall(self, near: Sequence[Step], first: Step, end_us: int) -> Iterator[tuple[Move, ...]]:
         waiting = [step for step in near if first.effect_us <= step.effect_us <= end_us < step.request.logged.ready_us]

@@ -81,7 +81,8 @@ class OrderSearch:
 
         `gave_up`: how many disagreements nothing explained in earlier parts of the group's log.
         """
-        self.result = GroupResult(group_id=group_id, steps=list(steps))
+        late_lines = [step.index for step in steps if step.effect_us < step.earliest_us]
+        self.result = GroupResult(group_id=group_id, steps=list(steps), late_lines=late_lines)
         self._config = config
         self.expected = expected
         """The broker's side; what the group is told of topics may have moved in it."""

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Sequence
 from group_coordinator.proving.recordings.commits_in_sight import CommitsInSight
 from group_coordinator.proving.recordings.coordinator_log import LogEntry
 from group_coordinator.proving.recordings.expectations import (
+    CLOCK_MS,
+    LONG_STALL_MS,
     MAY_BE_PARKED,
+    PUNCTUAL_MS,
     Covered,
     Expected,
     Fact,
@@ -18,32 +21,65 @@ from group_coordinator.proving.recordings.expectations import (
 from group_coordinator.proving.recordings.group_facts import assigned_ms_of, resolutions_of
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
+from group_coordinator.proving.recordings.request_lines import LoggedRequest
 from group_coordinator.proving.recordings.session_ends import SessionEnds
-from schemas.messages import JoinGroupRequest
+from schemas.messages import JoinGroupRequest, SyncGroupRequest
 
+_NEAR = 20
+_ASSIGNED = "assignment received"
 ROUNDING_US = 1_000
 """Times of lines are cut to milliseconds."""
 HAND_OVER_US = 50_000
 """How long the coordinator's thread may need to take up what a handler gave it, on a busy machine."""
 
 
-def steps_of(requests: Iterable[GroupRequest]) -> list[Step]:
-    """Return one step for each request, with the times between which the broker handled it."""
-    return [_step(index, request) for index, request in enumerate(requests)]
+def steps_of(requests: Iterable[GroupRequest], entries: Iterable[LogEntry] | None = None) -> list[Step]:
+    """Return one step for each request, with the times between which the broker handled it: where its log tells what
+    the request led to, and that it came to it late, then."""
+    told_us: dict[tuple[str, object], list[int]] = {}
+    for entry in entries or ():
+        about = entry.generation if entry.kind == _ASSIGNED else next(iter(entry.member_ids), None)
+        told_us.setdefault((entry.kind, about), []).append(entry.time_ms * 1000)
+    steps: list[Step] = []
+    heartbeats: list[LoggedRequest] = []
+    for index, request in enumerate(requests):
+        logged = request.logged
+        step = _step(index, request, told_us.get(_leads_to(request), ()))
+        if logged.api == "ConsumerGroupHeartbeat":
+            heartbeats.append(logged)
+        elif logged.api == "ConsumerGroupDescribe":
+            # What replicas do not have yet is not described; they had all that came before an answer to a member.
+            answered_us = (each.handled_us for each in heartbeats[-_NEAR:] if each.ready_us <= logged.arrival_us)
+            step.earliest_us = min(step.earliest_us, max(answered_us, default=step.earliest_us) + 1)
+        steps.append(step)
+    return steps
 
 
-def _step(index: int, request: GroupRequest) -> Step:
+def _leads_to(request: GroupRequest) -> tuple[str, object]:
+    body = request.request
+    if isinstance(body, SyncGroupRequest) and body.assignments:
+        return _ASSIGNED, body.generation_id
+    if isinstance(body, JoinGroupRequest):
+        return "rebalance starts", request.new_member_id or body.member_id
+    return "", None
+
+
+def _step(index: int, request: GroupRequest, told_us: Iterable[int]) -> Step:
     logged = request.logged
     latest_us = logged.ready_us + ROUNDING_US
     if logged.api in MAY_BE_PARKED:
         # When they were answered says little of when they were taken up.
         latest_us = min(latest_us, logged.handled_us + logged.local_us + HAND_OVER_US)
+    late_us = [us for us in told_us if logged.handled_us + PUNCTUAL_MS * 1000 < us <= logged.ready_us]
+    if logged.api == "SyncGroup":  # its line, too, may have been written late
+        late_us += [us for us in told_us if 0 < logged.handled_us - CLOCK_MS * 1000 - us < LONG_STALL_MS * 1000]
+    effect_us = next(iter(late_us), logged.handled_us)
     return Step(
         index=index,
         request=request,
-        effect_us=logged.handled_us,
+        effect_us=effect_us,
         earliest_us=logged.arrival_us - ROUNDING_US,
-        latest_us=max(latest_us, logged.handled_us),
+        latest_us=max(latest_us, effect_us),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from coordinator_state import ClassicGroup, Group
 from group_coordinator.proving.recordings.expectations import FactValue, Step
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from schemas.group_metadata_events import RegexesResolved
@@ -52,6 +53,11 @@ class GroupInput(Struct, frozen=True):
 
     clock_ms: int
     value: InputValue
+
+
+def is_bare(group: Group | None) -> bool:
+    """Return whether a classic group has neither members nor offsets."""
+    return group is not None and type(group.body) is ClassicGroup and not (group.body.members or group.offsets.topics)
 
 
 NO_STEP = -2

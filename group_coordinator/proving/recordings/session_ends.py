@@ -15,7 +15,7 @@ from coordinator_state import ClassicGroup, Group
 from coordinator_state.classic import timers
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.timers import Timer
-from group_coordinator.proving.recordings.coordinator_log import LogEntry
+from group_coordinator.proving.recordings.coordinator_log import EMPTY, LogEntry
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
@@ -23,6 +23,9 @@ from schemas.messages import LeaveGroupRequest
 
 WELL_MS = 250
 """So long after the answer that shows it a session goes on, should the answer have been decided late."""
+JOIN_PHASE_LATE_MS = 5_000
+"""How late a broker may come to the end of a join phase: its thread writes records of other groups before."""
+_ENDS_OF_PHASES = frozenset({"join phase ends", EMPTY})
 _OF_MEMBERS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat"})
 _OF_A_MEMBER = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION})
 """Only one that is in the group is answered so."""
@@ -87,6 +90,23 @@ class SessionEnds:
         expiries = self._expiries.get(member_id, ())
         return bisect_left(expiries, timer.armed_ms) < len(expiries)
 
+    def moved(self, group: Group, after_ms: int, until_ms: int, due_ms: int | None) -> dict[str, int]:
+        """Return whose sessions end at another time than here, and when, of those that are over by a time here or
+        there. `due_ms`: when the group's next timer fires."""
+        ends_ms = {member_id: told_ms for told_ms, member_id in self.told_until(after_ms, until_ms)}
+        if due_ms is not None and due_ms <= until_ms:
+            for name, timer in group.timers.items():
+                member_id = timers.member_of(name)
+                if member_id is not None and timer.deadline_ms <= until_ms:
+                    ends_ms[member_id] = self.end_ms(member_id, timer)
+        return {
+            member_id: end_ms
+            for member_id, end_ms in ends_ms.items()
+            if (armed := group.timers.get(timers.session(member_id))) is not None
+            and armed.deadline_ms != end_ms
+            and is_bound(group, member_id)
+        }
+
     def told_until(self, after_ms: int, until_ms: int) -> Iterator[tuple[int, str]]:
         """Yield when members expired after a time and until another, as brokers' logs tell it."""
         place = bisect_right(self._told, after_ms, key=lambda told: told[0])
@@ -94,6 +114,23 @@ class SessionEnds:
             if time_ms > until_ms:
                 return
             yield time_ms, member_id
+
+
+def join_phase_timer(group: Group, until_ms: int) -> Timer | None:
+    """Return the timer of a join phase that is over by a time."""
+    timer = group.timers.get(timers.JOIN) if type(group.body) is ClassicGroup else None
+    return timer if timer is not None and timer.deadline_ms <= until_ms else None
+
+
+def join_phase_end_ms(group: Group, timer: Timer, entries: Iterable[LogEntry]) -> int:
+    """Return when the broker fired the timer of a join phase, as its log tells it."""
+    body, deadline_ms = group.body, timer.deadline_ms
+    assert type(body) is ClassicGroup
+    if body.initial_join is not None and body.initial_join[0] and body.new_member_added:
+        return deadline_ms  # the phase is prolonged
+    number, until_ms = body.generation_id + 1, deadline_ms + JOIN_PHASE_LATE_MS
+    told = (entry.time_ms for entry in entries if entry.kind in _ENDS_OF_PHASES and entry.generation == number)
+    return next((at_ms for at_ms in told if deadline_ms <= at_ms <= until_ms), deadline_ms)
 
 
 def answers_of(request: GroupRequest) -> Iterator[tuple[str, Heard]]:

@@ -26,7 +26,7 @@ from schemas.messages import (
     Request,
     SyncGroupRequest,
 )
-from schemas.recorded import RecordedDeparture, RecordedLeader, RecordedLoad, RecordedSession
+from schemas.recorded import RecordedGroup, RecordingGap
 
 
 def read_clients(log: GroupLog, config: GroupConfig) -> RecordedClients:
@@ -60,7 +60,7 @@ class _Reader:
                 self._fact(event)
             elif not isinstance(event, RecordedEvent):
                 self._others.append(event)
-            elif not isinstance(event.fact, RecordedLeader | RecordedLoad | RecordedSession | RecordedDeparture):
+            elif isinstance(event.fact, RecordedGroup | RecordingGap):
                 raise WhatIfError(
                     "This recording does not tell all of the group's life, so nobody knows what would have been "
                     "otherwise."

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.proving.recordings.following import ENDED, MOVED
+from group_coordinator.proving.recordings.coverage import ENDED, MOVED
 from schemas.history import History, MemberExpired, OffsetsCommitted, RecordingGap
 from tests.proving.recordings.broker_logs import FIXTURES, followed, lines_of, outputs_of
 

@@ -12,10 +12,10 @@ from group_coordinator.proving.recordings.expectations import Load
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.proving.recordings.loads import Places, loads_of
-from group_coordinator.proving.recordings.never_stored import is_undone, kept_entries, with_undone
+from group_coordinator.proving.recordings.never_stored import is_undone, kept_entries, with_undone, with_unstored
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, GroupLoaded
 from schemas.error_codes import ErrorCode
-from schemas.messages import HeartbeatRequest, JoinGroupRequest
+from schemas.messages import HeartbeatRequest, JoinGroupRequest, SyncGroupAssignment, SyncGroupRequest
 from tests.proving.recordings.heartbeats import request
 
 STANDSTILL_MS = (2_500, 12_000)
@@ -119,3 +119,23 @@ def test_a_group_of_which_nothing_shows_it_is_as_another_one_of_its_broker() -> 
     assert undone["silent"][0].undone_from_us is not None
     del groups["shown"], loads["shown"]
     assert with_undone(groups, loads, {}, [STANDSTILL_MS], places)["silent"][0].undone_from_us is None
+
+
+def test_requests_that_were_never_answered_are_undone_too() -> None:
+    """The old coordinator converted the group, and never answered who asked for it; the new one loads what it was."""
+    converted, expired = LogEntry(2_500, "group converted"), LogEntry(2_600, "member expired")
+    later = LogEntry(13_500, "epoch bumped", 1)
+    load = Load(from_us=2_000_001, loaded_us=13_000_000, broker_id=2)
+    assert kept_entries([converted, expired, later], [load]) == [expired, later]
+    assert kept_entries([converted], [replace(load, broker_id=None)]) == [converted]
+
+
+@pytest.mark.parametrize(("generation", "is_undone_"), [(3, True), (4, True), (5, False)])
+def test_an_assignment_that_was_refused_may_have_been_stored(generation: int, is_undone_: bool) -> None:
+    shares = (SyncGroupAssignment(member_id="m", assignment=b"x"),)
+    body = SyncGroupRequest(group_id="g", member_id="m", generation_id=4, assignments=shares)
+    refused_sync = replace(request(2.5, code=ErrorCode.NOT_COORDINATOR, api="SyncGroup", waits_s=0.5), request=body)
+    load = Load(from_us=2_900_000, loaded_us=13_000_000)
+    after = with_unstored({"g": [request(1), refused_sync, joined(14, generation)]}, {"g": [load]})["g"]
+    undone = replace(load, from_us=2_500_000, undone_from_us=2_500_000)
+    assert after == [undone if is_undone_ else load]

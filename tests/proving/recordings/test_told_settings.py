@@ -49,6 +49,13 @@ def test_a_log_s_settings_are_taken(tmp_path: Path) -> None:
     ]
 
 
+def test_no_initial_delay_takes_a_moment_too() -> None:
+    """The broker's timer of nothing fires behind the requests that wait already."""
+    settings = settings_of({}, {}, {}, {"group.initial.rebalance.delay.ms": "0"})
+    assert settings.config.group_initial_rebalance_delay_ms == 1
+    assert "group.initial.rebalance.delay.ms = 0 (as the broker's log tells)" in settings.notes
+
+
 @pytest.mark.parametrize(
     ("given", "told", "expected"),
     [
