@@ -1,9 +1,8 @@
 """The names of topics that records of groups tell: those of every version name topics by their ids, some by both.
 
 Kafka 4.0 writes id and name of all topics of a consumer group (ConsumerGroupPartitionMetadata), share groups those
-whose state they keep. Where no record has both, the id of a target is that of one of the topics that its member
-subscribes to: a server-side assignor gives out no others, and topics of one target have different names. If only one
-topic is left, that is its name.
+whose state they keep. Else the id of a target is that of one of the topics that its member subscribes to: server-side
+assignors give out no others, and topics of one target have different names. If one topic is left, that is its name.
 """
 
 from __future__ import annotations
@@ -27,6 +26,8 @@ class NamesInRecords:
         """Group and member -> topics and expression that it subscribes to."""
         self._regexes: dict[tuple[str, object], tuple[str, ...]] = {}
         """Group and expression -> its topics."""
+        self._waiting: dict[tuple[str, object], dict[object, dict[str, Any]]] = {}
+        """Targets of members whose expression was not resolved yet: a compacted log has the last time alone."""
         self._candidates: dict[str, frozenset[str]] = {}
         """Topic id -> names that it may have."""
         self._beside: dict[str, set[str]] = {}
@@ -42,7 +43,7 @@ class NamesInRecords:
         if name.endswith("GroupMemberMetadata"):
             self._subscribed(record.group_id, record.key.get("member_id"), value)
         elif name == "ConsumerGroupRegularExpression":
-            self._resolved(record.group_id, record.key.get("regular_expression"), value)
+            return self._resolved(record.group_id, record.key.get("regular_expression"), value)
         elif value is not None and name.endswith("GroupTargetAssignmentMember"):
             return self._assigned(record.group_id, record.key.get("member_id"), value)
         elif value is not None and name.endswith("GroupCurrentMemberAssignment"):
@@ -72,16 +73,19 @@ class NamesInRecords:
             regex = value.get("subscribed_topic_regex") or ""
             self._subscriptions[group_id, member_id] = value["subscribed_topic_names"], regex
 
-    def _resolved(self, group_id: str, regex: object, value: dict[str, Any] | None) -> None:
+    def _resolved(self, group_id: str, regex: object, value: dict[str, Any] | None) -> dict[str, str]:
         if value is None:
             self._regexes.pop((group_id, regex), None)
-        else:
-            self._regexes[group_id, regex] = value["topics"]
+            return {}
+        self._regexes[group_id, regex] = value["topics"]
+        waiting = self._waiting.pop((group_id, regex), {}).items()
+        return {each: name for target in waiting for each, name in self._assigned(group_id, *target).items()}
 
     def _assigned(self, group_id: str, member_id: object, value: dict[str, Any]) -> dict[str, str]:
         topic_ids = self._note_ids(value.get("topic_partitions"))
         names, regex = self._subscriptions.get((group_id, member_id), ((), ""))
         if regex and (group_id, regex) not in self._regexes:
+            self._waiting.setdefault((group_id, regex), {})[member_id] = value
             return {}
         possible = frozenset((*names, *self._regexes.get((group_id, regex), ())))
         without_name = [topic_id for topic_id in topic_ids if possible and topic_id not in self._known]
@@ -92,12 +96,8 @@ class NamesInRecords:
 
     def _found(self, topic_ids: Iterable[str]) -> dict[str, str]:
         """Return the names of those topics that can have one name only."""
-        found = {}
-        for topic_id in topic_ids:
-            left = self._candidates[topic_id].difference(map(self._known.get, self._beside[topic_id]))
-            if len(left) == 1:
-                found[topic_id] = next(iter(left))
-        return found
+        left = {each: self._candidates[each].difference(map(self._known.get, self._beside[each])) for each in topic_ids}
+        return {topic_id: next(iter(names)) for topic_id, names in left.items() if len(names) == 1}
 
 
 def _both(value: dict[str, Any]) -> dict[str, str]:

@@ -140,6 +140,14 @@ def test_an_expression_counts_once_it_is_resolved() -> None:
     assert names_of(member("m", regex="o.*"), resolved, target("m", 1))[0] == {"01" * 16: "orders"}
 
 
+def test_a_compacted_log_has_an_expression_behind_the_targets_that_hold() -> None:
+    """It is resolved again and again; of a target that was there before, the member's last one counts."""
+    resolved = record("ConsumerGroupRegularExpression", {"topics": ("orders",)}, regular_expression="o.*")
+    before = member("m", regex="o.*"), target("m", 2), target("m", 1)
+    assert names_of(*before, resolved) == ({"01" * 16: "orders"}, {"02" * 16})
+    assert names_of(*before, record("ConsumerGroupRegularExpression", None, regular_expression="o.*"))[0] == {}
+
+
 @pytest.mark.parametrize(("assignor", "known"), [("range", 1), ("of-their-own", 0)])
 def test_an_assignor_of_a_client_may_give_out_anything(assignor: str, known: int) -> None:
     assert len(names_of(member("m", "orders", classic=assignor), target("m", 1))[0]) == known
