@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from msgspec import Struct
@@ -102,7 +103,7 @@ def scores(name: str, sources: Sources) -> Scores:
     result, rows = Scores(), _rows(name, sources)
     gaps = gaps_of(name, sources)
     _score_polls(result, name, rows, owners_not_known(history(name, sources)))
-    _score_commits(result, name, rows, gaps)
+    _score_commits(result, name, rows, gaps, may_be_compacted=REQUESTS not in sources and is_compacted(name))
     _score_generations(result, name, sources)
     _score_ownership(result, name, rows)
     _score_departures(result, name, sources)
@@ -168,7 +169,16 @@ def _score_polls(result: Scores, name: str, rows: Sequence[AnyRow], not_known: M
             result.polls_wrong += told != poll.owners and not is_not_known
 
 
-def _score_commits(result: Scores, name: str, rows: Sequence[AnyRow], gaps: Mapping[str, Sequence[Span]]) -> None:
+@cache
+def is_compacted(name: str) -> bool:
+    """Return whether records are missing between others of the dump: what they said is not known."""
+    places = sorted({(entry.partition, entry.offset) for entry in entries(name)})
+    return any(one[0] == other[0] and one[1] + 1 < other[1] for one, other in pairwise(places))
+
+
+def _score_commits(
+    result: Scores, name: str, rows: Sequence[AnyRow], gaps: Mapping[str, Sequence[Span]], *, may_be_compacted: bool
+) -> None:
     changes: defaultdict[tuple[str, str], list[tuple[int, int | None]]] = defaultdict(list)
     for row in rows:
         if isinstance(row, Commit):
@@ -180,7 +190,7 @@ def _score_commits(result: Scores, name: str, rows: Sequence[AnyRow], gaps: Mapp
             of_place = sorted(changes[poll.group_id, place], key=lambda change: change[0])
             before = [told for time_ms, told in of_place if time_ms <= poll.at_ms][-1:] or [None]
             during = [told for time_ms, told in of_place if poll.at_ms <= time_ms <= poll.until_ms]
-            if before == [None] and is_within(poll.at_ms, gaps[poll.group_id]):
+            if before == [None] and (may_be_compacted or is_within(poll.at_ms, gaps[poll.group_id])):
                 result.commits_not_known += 1
                 continue
             result.commits_checked += 1
