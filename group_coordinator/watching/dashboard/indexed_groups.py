@@ -23,6 +23,8 @@ from group_coordinator.watching.history.stored_generations import StoredGenerati
 from group_coordinator.watching.tables.fold import GroupTables
 from schemas.history import decode_history
 
+_EARLY_MAX = 10_000
+"""Stored generations that wait for their groups; of more the latest wait."""
 _FORGOTTEN_MAX = 1_000
 """So many chunks of forgotten groups may stay in the list."""
 _GROUP_BYTES, _MEMBER_BYTES, _OFFSET_BYTES, _RECENT_BYTES = 6_000, 700, 500, 250
@@ -85,7 +87,8 @@ class IndexedGroups:
         self._clusters: dict[str, int] = {}
         """The clusters of groups, numbered from 1: by this mark those on disk are found."""
         self._early: dict[str, StoredGenerations] = {}
-        """The stored generations of groups that are not there yet: they are in another topic than history."""
+        """The stored generations of groups that are not there yet: they are in another topic than history, which may
+        have nothing of a group any more."""
         self._chunks: deque[tuple[IndexedGroup, RecordRing, int]] = deque()
         """Every chunk in memory, in the order in which they were made."""
         self.kept_bytes = 0
@@ -144,10 +147,12 @@ class IndexedGroups:
         group = self.get(group_id)
         if group is not None:
             group.stored = stored
-        elif stored is not None:
+            return
+        self._early.pop(group_id, None)
+        if stored is not None:
             self._early[group_id] = stored
-        else:
-            self._early.pop(group_id, None)
+        if len(self._early) > _EARLY_MAX:
+            del self._early[next(iter(self._early))]
 
     def keep(self, group: IndexedGroup, ring: RecordRing, value: bytes) -> None:
         """Keep a record of a group."""

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from group_coordinator.ground.system.yielding_lock import YieldingLock
 from group_coordinator.watching.broker_logs.broker_log import BrokerLog
 from group_coordinator.watching.commands.readiness import judged
+from group_coordinator.watching.dashboard import indexed_groups
 from group_coordinator.watching.dashboard.documents import Documents
+from group_coordinator.watching.dashboard.group_list import GroupList
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.readiness import (
     VERDICTS,
@@ -24,6 +27,7 @@ from group_coordinator.watching.dashboard.readiness import (
     cost_of,
     readiness_of,
 )
+from group_coordinator.watching.dashboard.settings import DashboardSettings
 from group_coordinator.watching.history.stored_generations import GENERATIONS, StoredGenerations, next_generation
 from group_coordinator.watching.observed.observer import Observer
 from group_coordinator.watching.tables.fold import rows_of_group
@@ -227,3 +231,15 @@ def test_what_is_kept_has_bounds() -> None:
     kept = generations([replace(group, protocol="y" * 1_000 + str(number)) for number in range(30)])
     assert len(pickle.dumps(kept)) < 10_000
     assert (kept.unreadable, kept.members, kept.session_timeouts_ms[-1]) == (500, 500, 499)
+
+
+def test_generations_whose_groups_never_come_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexed_groups, "_EARLY_MAX", 2)
+    group_list = GroupList(YieldingLock(), lambda group_id, now_ms: None)
+    groups = indexed_groups.IndexedGroups(DashboardSettings(), group_list)
+    for number in range(5):
+        groups.store(f"g{number % 4}", generations([GROUP] * (number + 1)))
+    assert [groups.stored(f"g{number}") is not None for number in range(4)] == [True, False, False, True]
+    groups.store("g0", None)
+    assert groups.begin("g0", "").stored is None
+    assert groups.begin("g3", "").stored == generations([GROUP] * 4)
