@@ -11,6 +11,8 @@ from schemas.error_codes import ErrorCode
 from schemas.events import groups_named
 from schemas.messages import Request, Response
 
+ASKED_AT_ONCE_MAX = 500
+"""Each question is an event of the log, and whoever comes next waits behind all that are in it."""
 _REFUSED_BYTES = 256
 """About what is kept of a group whose answer finds no room."""
 
@@ -61,7 +63,7 @@ class FanOut:
         if self._is_asking:
             return
         self._is_asking = True
-        while self._to_ask and (not self._awaited or self._awaited_bytes + self._kept_bytes < self._bytes_max):
+        while self._to_ask and self._may_ask_more:
             request = self._to_ask.pop()
             if self._kept_bytes >= self._bytes_max:
                 self._answers[request] = _no_room(request)
@@ -75,6 +77,11 @@ class FanOut:
         if not self._to_ask and not self._awaited and self._on_end is not None:
             on_end, self._on_end = self._on_end, None
             on_end(self._in_order())
+
+    @property
+    def _may_ask_more(self) -> bool:
+        has_room = self._awaited_bytes + self._kept_bytes < self._bytes_max
+        return not self._awaited or (has_room and len(self._awaited) < ASKED_AT_ONCE_MAX)
 
     def _take(self, request: Request, answer: Response) -> None:
         self._awaited_bytes -= self._awaited.pop(request)

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from group_coordinator.coordinating.gateway.answer_sizes import AnswerSizes
-from group_coordinator.coordinating.gateway.fan_out import FanOut
+from group_coordinator.coordinating.gateway.fan_out import ASKED_AT_ONCE_MAX, FanOut
 from group_coordinator.coordinating.gateway.translation import write_response
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
@@ -62,6 +62,17 @@ def test_a_group_that_is_named_a_thousand_times_is_asked_about_once_and_answered
     assert fanned.group_ids == ["g"]
     assert fanned.answer_all() == [ErrorCode.NONE] * 1_000
     assert len({id(answer) for answer in fanned.answers}) == 1, "one answer, not a thousand"
+
+
+def test_only_so_many_questions_are_in_the_log_at_once() -> None:
+    names = [f"g{number}" for number in range(2 * ASKED_AT_ONCE_MAX + 1)]
+    fanned = FannedOut(names, size=5, bytes_max=10_000_000, groups_max=10_000)
+    assert len(fanned.open) == ASKED_AT_ONCE_MAX
+    name, on_answer = fanned.open.popitem()
+    on_answer(described(name, 5))
+    assert len(fanned.open) == ASKED_AT_ONCE_MAX
+    assert fanned.answer_all() == [ErrorCode.NONE] * len(names)
+    assert sorted(fanned.group_ids) == sorted(names)
 
 
 def test_repetitions_keep_their_places() -> None:
