@@ -31,8 +31,10 @@ from streaming.stored_group import CommittedBatch
 from streaming.watcher import ShardProgress
 
 REMEMBERED_ANSWERS_MAX = 200_000
-"""Answers that are remembered to be compared, some 300 bytes each: so many that wait for the query's, and so many of
-the query's."""
+"""Answers that wait for the query's, to be compared with them."""
+SETTLED_ANSWERS_MAX = 50_000
+"""Answers of the query that are remembered, and requests that have one, some 950 bytes for both. A copy comes a moment
+later, and these are remembered also where nothing waits."""
 _DIGITS_MAX = 19
 """Of a number in a header: it has 64 bits."""
 _CLOCKS_DIFFER_MS = 10_000
@@ -102,7 +104,7 @@ class Auditor:
         self.counts = AuditCounts()
         self._core_hashes = core_hashes
         self._on_difference = on_difference
-        self._remembered_max = remembered_max
+        self._remembered_max, self._settled_max = remembered_max, min(remembered_max, SETTLED_ANSWERS_MAX)
         self._given: OrderedDict[Identity, _Answer] = OrderedDict()
         """Answers that the query has given. (A large `dict` loses its first item slowly: 85 us of 200,000.)"""
         self._has_forgotten_given = False
@@ -157,7 +159,7 @@ class Auditor:
         """Whoever may write to the topic can write an answer, and write it as the query's."""
         request_id, epoch, seq = identity
         first = self._answered.setdefault(request_id, (epoch, seq, digest))
-        if len(self._answered) > self._remembered_max:
+        if len(self._answered) > self._settled_max:
             self._answered.popitem(last=False)
         if first[:2] != (epoch, seq) and first[2] != digest:
             self._contradicted(identity, partition, offset, "It has another epoch or seq.")
@@ -184,7 +186,7 @@ class Auditor:
         if before not in (None, digest):
             self._contradicted(identity, partition, offset, "It has other bytes.")
         self._given[identity] = answer
-        if len(self._given) > self._remembered_max:
+        if len(self._given) > self._settled_max:
             self._given.popitem(last=False)
             self._has_forgotten_given = True
         if answer.responder is None:

@@ -331,3 +331,15 @@ def test_a_repeated_batch_is_no_contradiction_and_memory_is_bounded() -> None:
         for seq in range(100):
             audit.auditor.take(AnswerMessage(0, 0, b"r%d" % seq, b"%d" % seq, {"epoch": "7", "seq": str(seq)}))
     assert (audit.auditor.counts.contradicted, audit.auditor.remembered_requests) == (0, 10)
+
+
+def test_what_is_settled_takes_less_room_than_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auditor, "SETTLED_ANSWERS_MAX", 5)
+    audit = Audit(remembered_max=100)
+    for answer in (audit.responder, audit.query):
+        for seq in range(20):
+            answer(seq, b"answer")
+    assert (audit.auditor.counts.compared, audit.auditor.counts.forgotten, audit.differences) == (20, 0, [])
+    for seq in range(20):
+        audit.auditor.take(AnswerMessage(0, 0, b"r%d" % seq, b"", {"epoch": "7", "seq": str(seq)}))
+    assert audit.auditor.remembered_requests == 5
