@@ -142,17 +142,17 @@ def _list_lines(groups: list[api.Group]) -> Iterator[str]:
     rows = [
         (
             each.group_id, each.type.capitalize(), each.state, each.members, each.generation,
-            _lag(each), each.verdict, f"{each.reason}{_uncommitted(each)}",
+            lag_shown(each), each.verdict, f"{each.reason}{_uncommitted(each)}",
         )
         for each in groups
     ]  # fmt: skip
     return aligned(header, rows)
 
 
-def _lag(row: api.Group) -> object:
+def lag_shown(row: api.Group) -> object:
     """Return the lag of all partitions with a commit; where there is none, nobody knows it."""
-    has_commits = row.lag is not None and row.last_commit_ms is not None
-    return row.lag if has_commits or not row.uncommitted_partitions else _NONE
+    has_commits = row.last_commit_ms is not None or not row.uncommitted_partitions
+    return row.lag if has_commits and row.lag is not None else _NONE
 
 
 def _uncommitted(row: api.Group) -> str:
