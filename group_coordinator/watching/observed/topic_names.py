@@ -65,8 +65,9 @@ class NamesInRecords:
         return topic_ids
 
     def _subscribed(self, group_id: str, member_id: object, value: dict[str, Any] | None) -> None:
-        self._subscriptions.pop((group_id, member_id), None)
+        _, before = self._subscriptions.pop((group_id, member_id), ((), ""))
         if value is None or "subscribed_topic_names" not in value:
+            self._waiting.get((group_id, before), {}).pop(member_id, None)
             return
         classic = value.get("classic_member_metadata")
         if classic is None or {protocol["name"] for protocol in classic["supported_protocols"]} <= _CLIENT_ASSIGNORS:
@@ -76,6 +77,7 @@ class NamesInRecords:
     def _resolved(self, group_id: str, regex: object, value: dict[str, Any] | None) -> dict[str, str]:
         if value is None:
             self._regexes.pop((group_id, regex), None)
+            self._waiting.pop((group_id, regex), None)
             return {}
         self._regexes[group_id, regex] = value["topics"]
         waiting = self._waiting.pop((group_id, regex), {}).items()

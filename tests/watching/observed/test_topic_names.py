@@ -148,6 +148,16 @@ def test_a_compacted_log_has_an_expression_behind_the_targets_that_hold() -> Non
     assert names_of(*before, record("ConsumerGroupRegularExpression", None, regular_expression="o.*"))[0] == {}
 
 
+@pytest.mark.parametrize(
+    "end", [{"name": "ConsumerGroupMemberMetadata", "member_id": "m"},
+            {"name": "ConsumerGroupRegularExpression", "regular_expression": "o.*"}],
+)  # fmt: skip
+def test_targets_of_who_is_gone_wait_for_no_expression(end: dict[str, str]) -> None:
+    key = {name: value for name, value in end.items() if name != "name"}
+    resolved = record("ConsumerGroupRegularExpression", {"topics": ("orders",)}, regular_expression="o.*")
+    assert names_of(member("m", regex="o.*"), target("m", 1), record(end["name"], None, **key), resolved)[0] == {}
+
+
 @pytest.mark.parametrize(("assignor", "known"), [("range", 1), ("of-their-own", 0)])
 def test_an_assignor_of_a_client_may_give_out_anything(assignor: str, known: int) -> None:
     assert len(names_of(member("m", "orders", classic=assignor), target("m", 1))[0]) == known
