@@ -17,6 +17,9 @@ from kafka.future import Future
 from kafka.protocol.admin.transactions import DescribeProducersRequest, DescribeProducersResponse
 from kafka.protocol.api_header import RequestHeader
 
+from group_coordinator.coordinating.gateway.topic_fields import unsigned_varint
+from schemas.wire import DecodeError
+
 ANSWER_BYTES = 100_000_000
 _VERSION = 0
 _THROTTLE_BYTES = 4
@@ -113,19 +116,19 @@ class ProducerStates:
 def states_in(answer: bytes, producer_ids: Collection[int]) -> dict[int, State]:
     """Return the states of these producers from an answer about one partition. Raises KafkaError."""
     try:
-        _, position = _varint(answer, _THROTTLE_BYTES)  # one topic
-        size, position = _varint(answer, position)
-        _, position = _varint(answer, position + size)  # one partition
+        _, position = _size(answer, _THROTTLE_BYTES)  # one topic
+        size, position = _size(answer, position)
+        _, position = _size(answer, position + size)  # one partition
         _, error_code = _PARTITION.unpack_from(answer, position)
-        size, position = _varint(answer, position + _PARTITION.size)
-        count, position = _varint(answer, position + max(size, 0))
+        size, position = _size(answer, position + _PARTITION.size)
+        count, position = _size(answer, position + max(size, 0))
         end = position + count * _ENTRY.size
         if error_code:
             raise KafkaError(f"the producers of a partition are not told: error {error_code}")
         if end + _TAIL != len(answer):
             raise KafkaError("the producers of a partition are told in a form that is not known")
         entries = _ENTRY.iter_unpack(memoryview(answer)[position:end])
-    except (IndexError, LayoutError) as problem:
+    except (IndexError, LayoutError, DecodeError) as problem:
         raise KafkaError("the producers of a partition are told in a form that is not known") from problem
     return {
         producer_id: State(epoch, sequence)
@@ -134,11 +137,7 @@ def states_in(answer: bytes, producer_ids: Collection[int]) -> dict[int, State]:
     }
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def _size(data: bytes, position: int) -> tuple[int, int]:
     """A length, of which the wire has one more, -1 for null; and where it ends."""
-    number = shift = 0
-    while True:
-        byte = data[position]
-        position, number, shift = position + 1, number | (byte & 0x7F) << shift, shift + 7
-        if byte < 0x80:
-            return number - 1, position
+    number, position = unsigned_varint(data, position)
+    return number - 1, position

@@ -22,13 +22,7 @@ from group_coordinator.proving.recordings.expectations import Covered, Disagreem
 from group_coordinator.proving.recordings.group_facts import facts_between, facts_of, with_starts
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
-from group_coordinator.proving.recordings.loads import (
-    Places,
-    loads_of,
-    waited_for_move,
-    with_restarts,
-    without_stale,
-)
+from group_coordinator.proving.recordings.loads import Places, loads_of, waited_for_move, with_restarts, without_stale
 from group_coordinator.proving.recordings.never_stored import (
     NEVER_STORED,
     is_undone,

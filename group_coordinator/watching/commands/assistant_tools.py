@@ -15,6 +15,7 @@ from pydantic import Field
 
 from group_coordinator.ground.monitoring.printable import printable
 from group_coordinator.watching.commands.explanation import explanation
+from group_coordinator.watching.commands.owners_at import is_within
 from group_coordinator.watching.dashboard.api_types import Group
 from group_coordinator.watching.dashboard.documents import Documents, NotFound
 from group_coordinator.watching.dashboard.group_page import GroupOverTime
@@ -108,7 +109,7 @@ class _Tools:
             (row.topic, row.partition): {"member": row.member_id, "client_id": row.client_id, "host": row.client_host,
                                          "since": _text(row.from_ms)}
             for row in window.rows(Ownership)
-            if row.from_ms <= at_ms and (row.to_ms is None or at_ms < row.to_ms)
+            if is_within(at_ms, row.from_ms, row.to_ms)
         }  # fmt: skip
         return self._answer(
             partitions=[
@@ -206,7 +207,7 @@ def _group_then(page: GroupOverTime, at_ms: int, *, has_lanes: bool) -> dict[str
 
 def _without_owner(gaps: list[list[Any]], at_ms: int) -> dict[str, str]:
     """Say why a partition has no owner at a moment: `unowned`, `empty` (no members) or `not_known`."""
-    kinds = [kind for from_ms, to_ms, kind in gaps if from_ms <= at_ms and (to_ms is None or at_ms < to_ms)]
+    kinds = [kind for from_ms, to_ms, kind in gaps if is_within(at_ms, from_ms, to_ms)]
     return {"without_owner": kinds[0]} if kinds else {}
 
 

@@ -28,6 +28,11 @@ class OwnerAt(Struct, frozen=True, kw_only=True):
     """`unowned`, `empty` (the group had no members) or `not_known`."""
 
 
+def is_within(at_ms: int, from_ms: int, to_ms: int | None) -> bool:
+    """Return whether a moment is between two; `to_ms` None: there is no end yet."""
+    return from_ms <= at_ms and (to_ms is None or at_ms < to_ms)
+
+
 def owners_at(history: Sequence[History], at_ms: int) -> list[OwnerAt]:
     """Return who owned the partitions of a group; nothing where no source says so of any partition."""
     past = Past(history)
@@ -52,13 +57,13 @@ def owner_lines(owners: Sequence[OwnerAt], at_ms: int, zone: tzinfo) -> Iterator
 def _owner(lane: Lane, at_ms: int) -> OwnerAt | None:
     """Return None where the group did not read the partition then."""
     for row in lane.owned:
-        if row.from_ms <= at_ms and (row.to_ms is None or at_ms < row.to_ms):
+        if is_within(at_ms, row.from_ms, row.to_ms):
             return OwnerAt(
                 topic=lane.topic, partition=lane.partition, member_id=row.member_id, client_host=row.client_host,
                 since_ms=row.from_ms,
             )  # fmt: skip
     for gap in lane.gaps:
-        if gap.from_ms <= at_ms and (gap.to_ms is None or at_ms < gap.to_ms):
+        if is_within(at_ms, gap.from_ms, gap.to_ms):
             return OwnerAt(topic=lane.topic, partition=lane.partition, without_owner=gap.kind)
     return None
 
